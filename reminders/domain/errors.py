@@ -1,0 +1,39 @@
+"""Every error this package raises on purpose. Each message says what is wrong, where, and what to do."""
+
+from __future__ import annotations
+
+
+class RemindersError(Exception):
+    """Base of all errors of this package; its text is fit for a person."""
+
+
+class InvalidInput(RemindersError):
+    """A value that cannot be accepted. Nothing was written.
+
+    `field` names the parameter or column at fault.
+    """
+
+    def __init__(self, field: str, message: str) -> None:
+        super().__init__(f"{field}: {message}")
+        self.field = field
+        self.reason = message
+
+
+class Conflict(RemindersError):
+    """The same identity was scheduled before with other content. The caller's transaction is untouched."""
+
+
+class NotFound(RemindersError):
+    """No such reminder, destination or dead letter."""
+
+
+class Refused(RemindersError):
+    """The request is well formed, but the state of the reminder does not allow it."""
+
+
+class SettingsError(RemindersError):
+    """The environment does not describe a working installation; lists every fault at once."""
+
+
+class ServiceUnavailable(RemindersError):
+    """Postgres or Redis cannot be reached or started; says what was tried."""

@@ -1,0 +1,58 @@
+"""What one provider call came to, as a value. Providers return these; the policy decides what follows."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from datetime import timedelta
+from typing import ClassVar, Literal
+
+OutcomeName = Literal["delivered", "retry", "rejected", "unknown"]
+
+
+@dataclass(frozen=True, slots=True)
+class Delivered:
+    """The far side confirmed the delivery. `reference` is its own name for it, if it gave one."""
+
+    name: ClassVar[OutcomeName] = "delivered"
+    reference: str | None = None
+    status_code: int | None = None
+    reason: str = ""
+    error_class: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Retry:
+    """Not delivered, and known not to be; worth trying again, at the earliest `after` from now."""
+
+    name: ClassVar[OutcomeName] = "retry"
+    error_class: str
+    reason: str
+    status_code: int | None = None
+    after: timedelta | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Rejected:
+    """Refused for good: trying the same again cannot succeed."""
+
+    name: ClassVar[OutcomeName] = "rejected"
+    error_class: str
+    reason: str
+    status_code: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Unknown:
+    """The request left us and nothing tells whether it took effect.
+
+    Repeated only where the destination deduplicates on the delivery key; otherwise a person decides.
+    """
+
+    name: ClassVar[OutcomeName] = "unknown"
+    error_class: str
+    reason: str
+    status_code: int | None = None
+    timed_out: bool = False
+
+
+Outcome = Delivered | Retry | Rejected | Unknown

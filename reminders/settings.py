@@ -1,0 +1,220 @@
+"""The environment, read once, typed, with every fault reported together.
+
+Durations are seconds. Secrets are `Secret` values: their text never shows in `repr`, logs or errors.
+"""
+
+from __future__ import annotations
+
+import difflib
+import logging
+import os
+import re
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, fields
+from pathlib import Path
+from typing import Any
+
+from reminders.domain.durations import parse_duration
+from reminders.domain.errors import SettingsError
+
+logger = logging.getLogger(__name__)
+
+PREFIX = "REMINDERS_"
+FINALIZE_BUDGET = 5.0
+"""Seconds kept free, inside the claim and inside the shutdown grace, for recording an outcome."""
+LATER_RELEASES = frozenset({"SMTP_URL", "SMS_URL", "KEYS", "REDIS_CA", "NEW_TENANTS", "DISPATCHER"})
+"""Names the design reserves; they have no effect yet, and a process that sees one says so."""
+
+
+class Secret:
+    """Text that must not be shown. `reveal()` gives it to the one place that needs it."""
+
+    __slots__ = ("_text",)
+
+    def __init__(self, text: str) -> None:
+        self._text = text
+
+    def reveal(self) -> str:
+        return self._text
+
+    def __repr__(self) -> str:
+        return "Secret('***')"
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Secret) and other._text == self._text
+
+    def __hash__(self) -> int:
+        return hash(self._text)
+
+
+@dataclass(frozen=True)
+class Settings:
+    """One process's settings. Build it with `load`; the field names are the variable names in lower case."""
+
+    database_url: Secret | None = None
+    redis_url: Secret | None = None
+    home: Path = Path(".reminders")
+    schema: str = "reminders"
+    scan_every: float = 60.0
+    batch: int = 500
+    in_flight: int = 0
+    lease: float = 60.0
+    redeliver: float = 120.0
+    claim: float = 30.0
+    http_deadline: float = 10.0
+    visibility: float = 600.0
+    max_attempts: int = 8
+    retry_delays: tuple[float, ...] = (5.0, 30.0, 300.0, 1800.0, 7200.0, 18000.0, 36000.0)
+    max_wait: float = 72 * 3600.0
+    dedup_window: float = 7 * 86400.0
+    grace: float = 20.0
+    processes: int = 2
+    concurrency: int = 32
+    webhook_secret: Secret | None = None
+    allow_private: bool = False
+    flower_auth: Secret | None = None
+    flower_events: str = "all"
+
+    @property
+    def in_flight_limit(self) -> int:
+        """How many deliveries may be between publish and finalize: `IN_FLIGHT`, or four times the worker slots."""
+        return self.in_flight or 4 * self.processes * self.concurrency
+
+
+def _whole(low: int, high: int) -> Callable[[str], int]:
+    def parse(text: str) -> int:
+        if not re.fullmatch(r"\d{1,9}", text, re.ASCII) or not low <= int(text) <= high:
+            raise ValueError(f"{text!r} is not a whole number from {low} to {high}")
+        return int(text)
+
+    return parse
+
+
+def _seconds(low: float, high: float) -> Callable[[str], float]:
+    def parse(text: str) -> float:
+        seconds = parse_duration(text)
+        if not low <= seconds <= high:
+            raise ValueError(f"{text!r} is outside {low:g} s to {high:g} s")
+        return seconds
+
+    return parse
+
+
+def _delays(text: str) -> tuple[float, ...]:
+    parts = [part for part in re.split(r"[,\s]+", text.strip()) if part]
+    if not parts:
+        raise ValueError("is empty; write for example 5s,30s,5m")
+    return tuple(parse_duration(part) for part in parts)
+
+
+def _switch(text: str) -> bool:
+    known = {"1": True, "true": True, "yes": True, "on": True, "0": False, "false": False, "no": False, "off": False}
+    try:
+        return known[text.strip().lower()]
+    except KeyError:
+        raise ValueError(f"{text!r} is neither yes nor no") from None
+
+
+def _schema(text: str) -> str:
+    if not re.fullmatch(r"[a-z_][a-z0-9_]{0,30}", text, re.ASCII) or text.startswith("pg_"):
+        raise ValueError(f"{text!r} is no schema name; use lower-case letters, digits and _, at most 31")
+    return text
+
+
+def _events(text: str) -> str:
+    if text not in {"all", "control"}:
+        raise ValueError(f"{text!r} is neither all nor control")
+    return text
+
+
+def _basic_auth(text: str) -> Secret:
+    user, _, password = text.partition(":")
+    if not user or len(password) < 8:
+        raise ValueError("must be user:password with a password of at least 8 characters")
+    return Secret(text)
+
+
+def _long_secret(text: str) -> Secret:
+    if len(text) < 24:
+        raise ValueError("is too short for a signing secret; use at least 24 random characters")
+    return Secret(text)
+
+
+_YEAR = 366 * 86400.0
+_PARSERS: dict[str, Callable[[str], Any]] = {
+    "home": Path,
+    "schema": _schema,
+    "scan_every": _seconds(1, 3600),
+    "batch": _whole(1, 10_000),
+    "in_flight": _whole(1, 1_000_000),
+    "lease": _seconds(1, 3600),
+    "redeliver": _seconds(1, 86400),
+    "claim": _seconds(1, 3600),
+    "http_deadline": _seconds(0.1, 600),
+    "visibility": _seconds(1, 86400),
+    "max_attempts": _whole(1, 1000),
+    "retry_delays": _delays,
+    "max_wait": _seconds(1, _YEAR),
+    "dedup_window": _seconds(1, _YEAR),
+    "grace": _seconds(1, 3600),
+    "processes": _whole(1, 64),
+    "concurrency": _whole(1, 1000),
+    "webhook_secret": _long_secret,
+    "allow_private": _switch,
+    "flower_auth": _basic_auth,
+    "flower_events": _events,
+}
+
+
+def load(environ: Mapping[str, str] | None = None) -> Settings:
+    """Read the environment. Raises `SettingsError` with one line per fault; warns about names it does not know."""
+    environ = os.environ if environ is None else environ
+    values: dict[str, Any] = {}
+    faults: list[str] = []
+    for name in ("DATABASE_URL", "REDIS_URL"):
+        if environ.get(name):
+            values[name.lower()] = Secret(environ[name])
+    for field, parse in _PARSERS.items():
+        text = environ.get(PREFIX + field.upper(), "")
+        if not text:
+            continue
+        try:
+            values[field] = parse(text)
+        except ValueError as error:
+            faults.append(f"{PREFIX}{field.upper()}: {error}")
+    _warn_of_unknown_names(environ)
+    settings = Settings(**values)
+    if not faults:
+        faults = _bad_combinations(settings)
+    if faults:
+        raise SettingsError("\n".join(faults))
+    return settings
+
+
+def _bad_combinations(settings: Settings) -> list[str]:
+    s = settings
+    needed = s.http_deadline + FINALIZE_BUDGET
+    rules = [
+        (needed < s.claim, f"REMINDERS_HTTP_DEADLINE ({s.http_deadline:g} s) plus {FINALIZE_BUDGET:g} s for the outcome must be below REMINDERS_CLAIM ({s.claim:g} s)"),
+        (needed < s.grace, f"REMINDERS_HTTP_DEADLINE ({s.http_deadline:g} s) plus {FINALIZE_BUDGET:g} s for the outcome must be below REMINDERS_GRACE ({s.grace:g} s)"),
+        (s.claim < s.visibility, f"REMINDERS_CLAIM ({s.claim:g} s) must be below REMINDERS_VISIBILITY ({s.visibility:g} s)"),
+        (s.dedup_window >= s.max_wait, f"REMINDERS_DEDUP_WINDOW ({s.dedup_window:g} s) must not be below REMINDERS_MAX_WAIT ({s.max_wait:g} s)"),
+        (max(s.retry_delays) <= s.max_wait, f"REMINDERS_RETRY_DELAYS (longest {max(s.retry_delays):g} s) must not exceed REMINDERS_MAX_WAIT ({s.max_wait:g} s)"),
+    ]  # fmt: skip
+    return [fault for holds, fault in rules if not holds]
+
+
+def _warn_of_unknown_names(environ: Mapping[str, str]) -> None:
+    known = {PREFIX + field.name.upper() for field in fields(Settings)} - {
+        PREFIX + "DATABASE_URL",
+        PREFIX + "REDIS_URL",
+    }
+    for name in sorted(environ):
+        if not name.startswith(PREFIX) or name in known or name.startswith(PREFIX + "X_"):
+            continue
+        if name.removeprefix(PREFIX) in LATER_RELEASES:
+            logger.warning("%s has no effect in this release", name)
+            continue
+        nearest = difflib.get_close_matches(name, known, n=1)
+        hint = f"; did you mean {nearest[0]}?" if nearest else ""
+        logger.warning("%s is not a setting of reminders%s", name, hint)
