@@ -3,11 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from contextlib import AbstractContextManager
+from dataclasses import dataclass
+from datetime import datetime
 from typing import Protocol
 from uuid import UUID
 
 from reminders.domain.delivery import Delivery
 from reminders.domain.outcomes import Outcome
+from reminders.domain.retry_policy import Bury, LetterKind, OnUnknown, Park
 
 
 class Provider(Protocol):
@@ -29,8 +33,9 @@ class Provider(Protocol):
         """Make the one call. Returns within `deadline` seconds whatever the far side does, and never raises."""
 
 
-class Message(Protocol):
-    """A delivery message to be put on the broker."""
+@dataclass(frozen=True, slots=True)
+class Message:
+    """A delivery message for the broker; `route` is the queue's name."""
 
     reminder_id: UUID
     delivery_key: str
@@ -55,3 +60,135 @@ class Gauge(Protocol):
 
         None when the broker cannot be asked.
         """
+
+
+@dataclass(frozen=True, slots=True)
+class Look:
+    """What one look at the wake index shows; counts stop at the limit that was asked for."""
+
+    published: int
+    sending: int
+    due: int
+    lapsed: int
+    seconds_to_next: float | None
+    """Until the earliest row that is not yet due wakes; None if there is none."""
+
+
+@dataclass(frozen=True, slots=True)
+class Lapsed:
+    """A claim that has ended and was not carried through to the reminder, with what the delivery row says."""
+
+    reminder_id: UUID
+    delivery_key: str
+    claim_number: int
+    delivery_status: str
+    on_unknown: OnUnknown
+    attempts: int
+    alone_deaths: int
+    route: str
+    cancel_requested: bool
+    waited: float
+    seconds_to_retry: float
+    letter_kind: LetterKind | None
+    confirmed_late: bool
+
+
+class RepairMoves(Protocol):
+    """The moves on lapsed claims, inside one transaction that holds the rows' locks."""
+
+    @property
+    def lapsed(self) -> Sequence[Lapsed]:
+        """What was found and locked."""
+
+    def repeat(self, rows: Sequence[Lapsed]) -> None:
+        """Wake them at once, each alone, under the same key; the outcome so far is unknown."""
+
+    def bury(self, rows: Sequence[Lapsed], kind: LetterKind, reason: str) -> None:
+        """End them as dead letters."""
+
+    def carry_over(self, rows: Sequence[Lapsed]) -> None:
+        """Bring the reminder to where the recorded outcome of the delivery says it is."""
+
+    def confirm_late(self, rows: Sequence[Lapsed]) -> None:
+        """End them as delivered: an earlier attempt has reported its success after its claim had lapsed."""
+
+
+class ScanLedger(Protocol):
+    """The moves of the scan."""
+
+    def look(self, limit: int) -> Look: ...
+
+    def lanes_with_due_work(self) -> list[str]: ...
+
+    def in_flight_by_lane(self) -> dict[str, int]: ...
+
+    def lease(self, limit: int, seconds: float, token: UUID) -> list[Message]:
+        """Lease the rows that have been due longest, at most `limit`."""
+
+    def lease_from_lanes(
+        self, lanes: Sequence[tuple[str, int]], limit: int, seconds: float, token: UUID
+    ) -> list[Message]:
+        """Lease up to a number of rows from each lane, at most `limit` in all."""
+
+    def mark_published_if_leased(self, ids: Sequence[UUID], token: UUID, deadline: float) -> list[UUID]: ...
+
+    def take_back_if_published(self, ids: Sequence[UUID], token: UUID, seconds: float) -> None: ...
+
+    def wake_lost_messages(self, limit: int, older_than: float) -> int:
+        """Make the `limit` oldest published rows due at once; the broker no longer has their messages."""
+
+    def repair(self, limit: int) -> AbstractContextManager[RepairMoves]:
+        """Lock lapsed claims; the block's moves are committed together."""
+
+
+@dataclass(frozen=True, slots=True)
+class Claim:
+    """The committed right to call the provider once."""
+
+    delivery: Delivery
+    claim_number: int
+    claimed_at: datetime
+    on_unknown: OnUnknown
+    uncertain: bool
+    attempts: int
+    """Attempts used before this one, in the present budget."""
+    waited: float
+    """Seconds since the first attempt of the present budget."""
+    body_hash: bytes | None
+    """Of the body that an earlier attempt sent; every later one must match it."""
+
+
+@dataclass(frozen=True, slots=True)
+class Report:
+    """What an attempt came to, for the record."""
+
+    outcome: Outcome
+    duration_ms: int
+    body_hash: bytes | None
+
+
+class ClaimLedger(Protocol):
+    """The moves of deliver. Each is guarded."""
+
+    def claim(self, reminder_id: UUID, delivery_key: str, token: UUID, seconds: float) -> Claim | None: ...
+
+    def refusal(self, reminder_id: UUID, delivery_key: str) -> str:
+        """Why there was no claim; a standing reason (expired, confirmed late) is turned into its own move here."""
+
+
+class FinalizeLedger(Protocol):
+    """The moves that end a claim: each answers `done`, `cancel requested` (nothing changed yet) or `lapsed`."""
+
+    def finalize_delivered_if_sending(self, claim: Claim, report: Report) -> str: ...
+
+    def finalize_parked_if_sending(self, claim: Claim, report: Report, decision: Park) -> str: ...
+
+    def finalize_buried_if_sending(self, claim: Claim, report: Report, decision: Bury) -> str: ...
+
+    def finalize_cancelled_if_sending(self, claim: Claim, report: Report) -> str: ...
+
+    def release_not_called_if_sending(self, claim: Claim, seconds: float) -> bool:
+        """Give the claim back: the provider was not called, nothing is burnt, wake again after `seconds`."""
+
+    def record_late(self, claim: Claim, report: Report) -> None:
+        """Complete the record of an attempt whose claim has lapsed; a late success is stamped on the delivery."""

@@ -1,0 +1,156 @@
+"""What an application calls, inside its own transaction.
+
+Every function takes the caller's connection: a SQLAlchemy `Session` or `Connection`, or a psycopg2 connection. None of
+them commits, rolls back, opens a connection or changes the session; an error of ours leaves the transaction usable.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from datetime import datetime
+from functools import lru_cache
+from typing import Any
+from uuid import UUID
+
+from reminders import settings as settings_module
+from reminders.domain.errors import Conflict, InvalidInput
+from reminders.domain.request import checked_instant
+from reminders.ledger import changing, reading, scheduling
+from reminders.ledger.caller import CallersConnection
+from reminders.ledger.changing import CancelResult
+from reminders.ledger.reading import Reminder
+from reminders.ledger.scheduling import ScheduledReminder
+from reminders.pipeline.ports import Provider
+from reminders.pipeline.schedule import resolve_instant, to_request
+from reminders.providers import registry
+from reminders.settings import Settings
+
+MOST_AT_ONCE = 1000
+
+
+@lru_cache(maxsize=1)
+def _settings() -> Settings:
+    return settings_module.load()
+
+
+def _provider(channel: str) -> Provider:
+    return registry.load(channel, _settings())
+
+
+def schedule(
+    connection: CallersConnection,
+    *,
+    tenant_id: str,
+    user_id: str,
+    kind: str,
+    channel: str,
+    destination: str,
+    due_at: datetime,
+    zone: str | None = None,
+    reference: str | None = None,
+    slot: str | None = None,
+    data: Mapping[str, Any] | None = None,
+    expires_at: datetime | None = None,
+) -> ScheduledReminder:
+    """Schedule one reminder; it exists exactly when the caller's transaction commits.
+
+    `due_at` is an aware datetime, or a naive wall time together with `zone`. `reference` is what the reminder is about
+    (an order, an invoice); with tenant, user, kind, channel and `slot` it identifies the reminder, so that scheduling
+    it again returns the row as it stands with `created=False`. Without a reference the instant takes its place.
+    `expires_at` is when sending has become worse than not sending.
+
+    Raises `InvalidInput` naming the field, or `Conflict` if the same reminder stands with other content.
+    """
+    request = to_request(
+        _provider,
+        tenant_id=tenant_id,
+        user_id=user_id,
+        kind=kind,
+        channel=channel,
+        destination=destination,
+        due_at=due_at,
+        zone=zone,
+        reference=reference,
+        slot=slot,
+        data=data,
+        expires_at=expires_at,
+    )
+    answer = scheduling.insert(connection, _settings().schema, [request], {channel: _provider(channel).deduplicates})[0]
+    if isinstance(answer, Conflict):
+        raise answer
+    return answer
+
+
+def schedule_many(connection: CallersConnection, reminders: Iterable[Mapping[str, Any]]) -> list[ScheduledReminder]:
+    """Schedule many, each given as the keyword arguments of `schedule`, a thousand in one round trip.
+
+    All are checked before the first is written. Raises `InvalidInput` or `Conflict` for the first that fails, with its
+    position in the text; after a `Conflict` the others of its thousand are already part of the transaction.
+    """
+    requests = []
+    for position, reminder in enumerate(reminders):
+        try:
+            requests.append(to_request(_provider, **reminder))
+        except TypeError as error:
+            raise InvalidInput(f"reminders[{position}]", str(error).replace("to_request()", "schedule()")) from None
+        except InvalidInput as error:
+            raise InvalidInput(f"reminders[{position}].{error.field}", error.reason) from None
+    deduplicates = {channel: _provider(channel).deduplicates for channel in {request.channel for request in requests}}
+    answers: list[ScheduledReminder] = []
+    for start in range(0, len(requests), MOST_AT_ONCE):
+        batch = requests[start : start + MOST_AT_ONCE]
+        for position, answer in enumerate(
+            scheduling.insert(connection, _settings().schema, batch, deduplicates), start
+        ):
+            if isinstance(answer, Conflict):
+                raise Conflict(f"reminders[{position}]: {answer}")
+            answers.append(answer)
+    return answers
+
+
+def cancel(connection: CallersConnection, reminder_id: UUID | str) -> CancelResult:
+    """Cancel a reminder in the caller's transaction.
+
+    Returns `cancelled` (no attempt will be made, once the transaction commits), `requested` (an attempt is under way
+    right now; none will follow it), `maybe_sent` (an earlier attempt's outcome is unknown; none will follow, and a
+    person reviews it) or `too_late` (it is delivered). Cancelling twice gives the same answer.
+
+    Raises `NotFound`.
+    """
+    return changing.cancel(connection, _settings().schema, _uuid(reminder_id))
+
+
+def reschedule(
+    connection: CallersConnection,
+    reminder_id: UUID | str,
+    *,
+    due_at: datetime,
+    zone: str | None = None,
+    expires_at: datetime | None = None,
+) -> ScheduledReminder:
+    """Move a reminder to another time, in the caller's transaction; also revives a cancelled, expired or dead one.
+
+    The version is raised, so that messages already under way for the old time are dropped. Without `expires_at` the
+    expiry keeps its distance. Raises `NotFound`; `Refused` while it is being sent, when it may have been sent, or when
+    it is delivered; `InvalidInput`.
+    """
+    due_at = checked_instant("due_at", resolve_instant("due_at", due_at, zone))
+    if expires_at is not None:
+        expires_at = checked_instant("expires_at", resolve_instant("expires_at", expires_at, zone))
+    return changing.reschedule(
+        connection, _settings().schema, _uuid(reminder_id), due_at=due_at, zone=zone, expires_at=expires_at
+    )
+
+
+def get(connection: CallersConnection, reminder_id: UUID | str) -> Reminder:
+    """The reminder as it stands, seen from the caller's transaction. Raises `NotFound`."""
+    return reading.get(connection, _settings().schema, _uuid(reminder_id))
+
+
+def _uuid(value: UUID | str) -> UUID:
+    if isinstance(value, UUID):
+        return value
+    try:
+        return UUID(value)
+    except (ValueError, AttributeError, TypeError):
+        raise InvalidInput("reminder_id", f"{str(value)[:64]!r} is no UUID") from None

@@ -1,0 +1,123 @@
+"""Wires the concrete parts together, from settings, once per process."""
+
+from __future__ import annotations
+
+import os
+import socket
+from dataclasses import replace
+from functools import lru_cache
+
+from sqlalchemy.exc import TimeoutError as PoolTimeout
+
+from reminders.broker.gauge import RedisGauge
+from reminders.broker.publishing import KombuPublisher
+from reminders.domain.errors import InvalidInput, SettingsError
+from reminders.embedded import attach
+from reminders.ledger.claiming import PostgresClaims
+from reminders.ledger.database import DATABASE_AWAY, Database
+from reminders.ledger.finalizing import PostgresFinalize
+from reminders.ledger.scanning import PostgresScan
+from reminders.pipeline.deliver import Deliver, DeliverPolicy
+from reminders.pipeline.finalize import Finalize, RetryPolicy
+from reminders.pipeline.ports import Provider
+from reminders.pipeline.repair import RepairPolicy
+from reminders.pipeline.scan import Scan, ScanPolicy
+from reminders.providers import registry
+from reminders.settings import Secret, Settings, load
+
+DATABASE_FAULTS: tuple[type[Exception], ...] = (*DATABASE_AWAY, PoolTimeout)
+"""Our own faults before a claim commits: Postgres down, restarting, out of connections; a deadlock, a lock time-out."""
+MOST_CONNECTIONS = 12
+"""Connections of one worker process: a statement takes a millisecond, so many threads share few."""
+
+
+def with_services(settings: Settings) -> Settings:
+    """Fill in the embedded Postgres and Redis of this home for the addresses that are not set.
+
+    Raises `SettingsError` if one is needed and none runs.
+    """
+    if settings.database_url is not None and settings.redis_url is not None:
+        return settings
+    services = attach(settings.home)
+    if services is None:
+        missing = "DATABASE_URL" if settings.database_url is None else "REDIS_URL"
+        raise SettingsError(
+            f"{missing} is not set and no embedded services run under {settings.home}\n"
+            f"Set {missing}, or start `reminders up` in another terminal"
+        )
+    return replace(
+        settings,
+        database_url=settings.database_url or Secret(services.database_url),
+        redis_url=settings.redis_url or Secret(services.redis_url),
+    )
+
+
+@lru_cache(maxsize=1)
+def installation() -> Settings:
+    """This process's settings, with both addresses known."""
+    return with_services(load())
+
+
+@lru_cache(maxsize=1)
+def database() -> Database:
+    """This process's pool of connections."""
+    settings = installation()
+    pool = min(settings.concurrency + 2, MOST_CONNECTIONS)
+    return open_database(settings, pool_size=pool)
+
+
+def open_database(settings: Settings, *, pool_size: int = 2) -> Database:
+    """A pool of its own. Raises `SettingsError` if there is no address."""
+    if settings.database_url is None:
+        raise SettingsError("DATABASE_URL is not set")
+    return Database(settings.database_url.reveal(), schema=settings.schema, pool_size=pool_size)
+
+
+def scan_of(settings: Settings, ledger: PostgresScan) -> Scan:
+    """A scanner over `ledger`, publishing to the broker of `settings`."""
+    policy = ScanPolicy(
+        batch=settings.batch,
+        in_flight=settings.in_flight_limit,
+        lease=settings.lease,
+        redeliver=settings.redeliver,
+        repair=RepairPolicy(settings.max_attempts, settings.max_wait),
+    )
+    return Scan(ledger, KombuPublisher(settings), RedisGauge(settings), policy)
+
+
+@lru_cache(maxsize=1)
+def scan_ledger() -> PostgresScan:
+    return PostgresScan(database())
+
+
+@lru_cache(maxsize=1)
+def scan() -> Scan:
+    """This process's scanner."""
+    return scan_of(installation(), scan_ledger())
+
+
+def deliver_of(settings: Settings, db: Database, *, worker: str) -> Deliver:
+    """The deliver stage of one worker process called `worker`."""
+    formats = {channel: registry.load(channel, settings).body_format for channel in registry.channels()}
+    retry = RetryPolicy(settings.max_attempts, settings.retry_delays, settings.max_wait)
+    finalize = PostgresFinalize(db, worker=worker)
+    claims = PostgresClaims(db, worker=worker, formats=formats)
+    return Deliver(
+        claims=claims,
+        providers=lambda channel: _provider(channel, settings),
+        finalize=Finalize(finalize, retry, DATABASE_FAULTS),
+        policy=DeliverPolicy(settings.claim, settings.http_deadline),
+    )
+
+
+@lru_cache(maxsize=1)
+def deliver() -> Deliver:
+    """This process's deliver stage."""
+    return deliver_of(installation(), database(), worker=f"{socket.gethostname()}:{os.getpid()}")
+
+
+def _provider(channel: str, settings: Settings) -> Provider | None:
+    try:
+        return registry.load(channel, settings)
+    except InvalidInput:
+        return None

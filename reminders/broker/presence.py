@@ -1,0 +1,80 @@
+"""Which worker processes are alive, what they consume and how much each can hold: known by what they last said."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import redis
+
+from reminders.broker.link import Link
+from reminders.celery_options import DELIVERY_QUEUES, KEY_PREFIX
+
+KEY = KEY_PREFIX + "workers"
+DROPPED_KEY = KEY_PREFIX + "dropped"
+SILENT_AFTER = 3.0
+"""Seconds after which a worker that says nothing counts as gone. It speaks every second."""
+
+
+@dataclass(frozen=True, slots=True)
+class Presence:
+    """One worker process. `capacity` is how many unacknowledged messages it may hold."""
+
+    node: str
+    pid: int
+    queues: tuple[str, ...]
+    capacity: int
+
+    @property
+    def delivers(self) -> bool:
+        return any(queue in DELIVERY_QUEUES for queue in self.queues)
+
+
+def announce(link: Link, presence: Presence, dropped: int) -> None:
+    """Say that this worker is alive, by the broker's clock; add `dropped` messages to the common count.
+
+    Raises `BrokerAway`.
+    """
+    with link.redis() as client:
+        now = _instant(client.time())
+        with client.pipeline(transaction=False) as pipe:
+            pipe.zadd(KEY, {_encode(presence): now})
+            pipe.zremrangebyscore(KEY, "-inf", now - 60 * SILENT_AFTER)
+            if dropped:
+                pipe.incrby(DROPPED_KEY, dropped)
+            pipe.execute()
+
+
+def withdraw(link: Link, presence: Presence) -> None:
+    """Take this worker off the list. Raises `BrokerAway`."""
+    with link.redis() as client:
+        client.zrem(KEY, _encode(presence))
+
+
+def ask(pipe: redis.client.Pipeline) -> None:
+    """Add to `pipe` what `living` needs: two replies."""
+    pipe.time()
+    pipe.zrange(KEY, 0, -1, withscores=True)
+
+
+def living(replies: Sequence[Any]) -> list[Presence]:
+    """The workers alive, by the two replies that `ask` asked for."""
+    (seconds, microseconds), rows = replies
+    oldest = _instant((seconds, microseconds)) - SILENT_AFTER
+    return [_decode(member) for member, seen in rows if seen >= oldest]
+
+
+def _instant(time: Any) -> float:
+    seconds, microseconds = time
+    return float(seconds) + float(microseconds) / 1e6
+
+
+def _encode(presence: Presence) -> str:
+    return json.dumps([presence.node, presence.pid, presence.queues, presence.capacity], separators=(",", ":"))
+
+
+def _decode(member: bytes) -> Presence:
+    node, pid, queues, capacity = json.loads(member)
+    return Presence(node, pid, tuple(queues), capacity)

@@ -1,0 +1,106 @@
+"""Celery's Redis transport with two changes: one client per channel, and bytes that are no message kill nobody.
+
+kombu builds a new `redis.Redis` for every acknowledgement and every note of an unacknowledged message (0.2 to 0.3 ms
+a task), and hands whatever it pops from a queue to code that ends the worker when it cannot be read.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from functools import partial
+from time import monotonic
+from typing import Any
+
+import celery.app.amqp
+import kombu.connection
+from kombu.transport import redis as stock
+
+from reminders.broker.envelope import fault_of
+from reminders.broker.junk import drop
+
+BLANK = "-"
+"""Stands for arguments wherever Celery would show them. Not empty: Celery takes an empty text for a missing one."""
+RECONNECT_AT_MOST = 5.0
+"""Seconds between two attempts to reach a broker that is away; kombu's own climb to 30."""
+
+
+class CheckedClient(stock.PrefixedStrictRedis):
+    """Looks at what comes out of a queue before kombu does."""
+
+    def parse_response(self, connection: Any, command_name: str, **options: Any) -> Any:
+        reply = super().parse_response(connection, command_name, **options)  # type: ignore[no-untyped-call]
+        if command_name != "BRPOP" or not reply:
+            return reply
+        queue, raw = reply
+        fault = fault_of(raw, queue.decode())
+        if fault is None:
+            return reply
+        drop(raw, queue.decode(), fault)
+        return None  # what an empty queue answers
+
+
+class QoS(stock.QoS):
+    """Notes and acknowledges without MULTI: two commands in one write need no transaction around them.
+
+    Crash here: an index entry without its message or the other way round can stay behind. The first is cleaned up at
+    the visibility timeout, the second counts as one more message of a dead worker; the ledger brings both back.
+    """
+
+    @contextmanager
+    def pipe_or_acquire(self, pipe: Any = None, client: Any = None) -> Iterator[Any]:
+        if pipe:
+            yield pipe
+        else:
+            with self.channel.conn_or_acquire(client) as acquired:
+                yield acquired.pipeline(transaction=False)
+
+
+class Channel(stock.Channel):
+    QoS = QoS
+    polled_at: float = 0.0
+    """When the broker was last asked for a message, by `time.monotonic`; 0.0 before the first time."""
+    _kept_client: Any = None
+
+    def _get_client(self) -> Any:
+        super()._get_client()  # type: ignore[no-untyped-call]  # refuses a redis-py that is too old
+        return partial(CheckedClient, global_keyprefix=self.global_keyprefix)
+
+    def _create_client(self, asynchronous: bool = False) -> Any:
+        if asynchronous:
+            return super()._create_client(asynchronous=True)  # type: ignore[no-untyped-call]
+        # A reconnect replaces the pool; the client goes with it.
+        if self._kept_client is None or self._kept_client.connection_pool is not self.pool:
+            self._kept_client = super()._create_client()  # type: ignore[no-untyped-call]
+        return self._kept_client
+
+    def _brpop_start(self, timeout: float | None = None) -> None:
+        self.polled_at = monotonic()
+        super()._brpop_start(timeout)  # type: ignore[no-untyped-call]
+
+
+class Transport(stock.Transport):
+    Channel = Channel
+
+
+class Connection(kombu.connection.Connection):
+    """Takes this module's transport for `redis://`, `rediss://` and `redis+socket://`.
+
+    The address keeps its plain scheme, which Flower needs, and no other connection of the process is changed.
+    """
+
+    def get_transport_cls(self) -> type:
+        chosen: type = super().get_transport_cls()  # type: ignore[no-untyped-call]
+        return Transport if chosen is stock.Transport else chosen
+
+    def ensure_connection(self, *args: Any, **kwargs: Any) -> Any:
+        return super().ensure_connection(*args, **{"interval_max": RECONNECT_AT_MOST, **kwargs})  # type: ignore[no-untyped-call]
+
+
+class AMQP(celery.app.amqp.AMQP):  # type: ignore[misc]
+    Connection = Connection
+    BrokerConnection = Connection
+
+    def as_task_v2(self, *args: Any, **kwargs: Any) -> Any:
+        """Celery's message, with the texts that repeat the arguments blanked whoever sends it."""
+        return super().as_task_v2(*args, **{**kwargs, "argsrepr": BLANK, "kwargsrepr": BLANK})

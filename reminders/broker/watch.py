@@ -1,0 +1,108 @@
+"""A thread in every worker process that says it is alive, notices when it has gone deaf, and keeps the scan awake."""
+
+from __future__ import annotations
+
+import logging
+import os
+import signal
+from collections.abc import Callable
+from threading import Event, Thread
+from time import monotonic
+from typing import Any
+
+from celery.worker import state
+
+from reminders.broker import junk
+from reminders.broker.link import BrokerAway, Link
+from reminders.broker.presence import Presence, announce
+from reminders.broker.shutdown import shutting_down
+from reminders.settings import Settings
+
+logger = logging.getLogger(__name__)
+
+EVERY = 1.0
+"""Seconds between two looks."""
+POLLS_WITHIN = 5.0
+"""Seconds within which an idle consumer asks the broker again; it does so every second."""
+DEAF_AFTER = 15.0
+"""Seconds for which the broker answers this thread while the consumer asks it nothing, before the worker is ended."""
+SCAN_IDLE = 5.0
+"""Seconds without a scan after which a scanner wakes itself, should the tick have been lost with the broker's data."""
+
+
+def watch(worker: Any, settings: Settings, wake_scan: Callable[[], None]) -> None:
+    """Start watching `worker`, Celery's WorkController, from its initialisation on."""
+    thread = _Watch(worker, settings, wake_scan)
+    Thread(target=thread.run, name="watch", daemon=True).start()
+
+
+class _Watch:
+    def __init__(self, worker: Any, settings: Settings, wake_scan: Callable[[], None]) -> None:
+        self._worker = worker
+        self._settings = settings
+        self._wake_scan = wake_scan
+        self._link = Link(settings)
+        self._heard = monotonic()
+        self._scan_seen = 0.0
+        self._pace = Event()
+
+    def run(self) -> None:
+        while True:
+            try:
+                self._look()
+            except Exception:
+                # A thread that dies here would make the worker count as dead.
+                logger.exception("The watch failed and goes on")
+            self._pace.wait(EVERY)
+
+    def _look(self) -> None:
+        consumer = getattr(self._worker, "consumer", None)
+        ready = getattr(consumer, "task_consumer", None) is not None
+        dropped = junk.dropped.take()
+        try:
+            announce(self._link, self._presence(consumer), dropped)
+        except BrokerAway:
+            junk.dropped.add(dropped)
+            self._heard = monotonic()  # the broker's silence is not the consumer's deafness
+            return
+        if shutting_down.is_set():
+            return
+        if _listens(consumer):
+            self._heard = monotonic()
+        elif monotonic() - self._heard > DEAF_AFTER:
+            self._end()
+        if ready and "scan" in self._queues():
+            self._keep_scanning()
+
+    def _presence(self, consumer: Any) -> Presence:
+        qos = getattr(consumer, "qos", None)
+        capacity = qos.value if qos is not None else 0
+        return Presence(self._worker.hostname, os.getpid(), self._queues(), capacity)
+
+    def _queues(self) -> tuple[str, ...]:
+        return tuple(sorted(self._worker.app.amqp.queues.consume_from))
+
+    def _keep_scanning(self) -> None:
+        if state.reserved_requests:
+            self._scan_seen = monotonic()
+        elif monotonic() - self._scan_seen > SCAN_IDLE:
+            self._scan_seen = monotonic()
+            self._wake_scan()
+
+    def _end(self) -> None:
+        logger.critical("The consumer has not asked the broker for %.0f s; ending this worker", DEAF_AFTER)
+        os.kill(os.getpid(), signal.SIGTERM)
+        # Crash here: whatever is claimed stays `sending`; the scan repairs it at the claim's end.
+        self._pace.wait(self._settings.grace)
+        os._exit(1)
+
+
+def _listens(consumer: Any) -> bool:
+    """Whether the consumer asks the broker for messages, or has good reason not to: it holds all it may hold."""
+    tasks = getattr(consumer, "task_consumer", None)
+    if tasks is None:
+        return False
+    channel = tasks.channel
+    if monotonic() - channel.polled_at < POLLS_WITHIN:
+        return True
+    return bool(state.reserved_requests) and not channel.qos.can_consume()

@@ -1,0 +1,60 @@
+"""The Celery app. Importing it connects to nothing and reads no setting; using it does both."""
+
+from __future__ import annotations
+
+import logging
+from typing import Any
+
+from celery import Celery, signals
+
+from reminders.broker.shutdown import shutting_down
+from reminders.broker.watch import watch
+from reminders.celery_options import SCAN_TASK, options
+from reminders.settings import Settings, load
+
+logger = logging.getLogger(__name__)
+
+app = Celery("reminders", set_as_current=False, amqp="reminders.broker.transport:AMQP", include=["reminders.tasks"])
+
+
+def _configuration() -> dict[str, Any]:
+    return options(load())
+
+
+app.add_defaults(_configuration)
+
+
+def wake_scan(settings: Settings) -> None:
+    """Put one wake-up on the scan's queue. Logs a broker that is away; beat sends the next one."""
+    try:
+        app.send_task(SCAN_TASK, expires=settings.scan_every)
+    except app.connection_for_write().recoverable_connection_errors as error:
+        logger.warning("Could not wake the scan (%s); beat will", error)
+
+
+def _on_worker_init(sender: Any, **_: Any) -> None:
+    if sender.app is app:
+        settings = load()
+        watch(sender, settings, lambda: wake_scan(settings))
+
+
+def _on_worker_shutting_down(**_: Any) -> None:
+    shutting_down.set()
+
+
+def _on_beat_init(sender: Any, **_: Any) -> None:
+    if sender.app is app:
+        wake_scan(load())
+
+
+def _quiet_celery(**_: Any) -> None:
+    # Two lines a task that say less than the ledger and cost more than the claim.
+    for name in ("celery.worker.strategy", "celery.app.trace"):
+        logging.getLogger(name).setLevel(logging.WARNING)
+
+
+# Weak references would let the handlers go.
+signals.worker_init.connect(_on_worker_init, weak=False)
+signals.worker_shutting_down.connect(_on_worker_shutting_down, weak=False)
+signals.beat_init.connect(_on_beat_init, weak=False)
+signals.after_setup_logger.connect(_quiet_celery, weak=False)

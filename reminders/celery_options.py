@@ -1,0 +1,181 @@
+"""Every Celery option of this project, with its reason. The app, beat, Flower and `celeryconfig.py` share them."""
+
+from __future__ import annotations
+
+import logging
+import ssl
+from typing import Any
+from urllib.parse import parse_qsl, urlencode, urlsplit, urlunsplit
+
+from kombu.entity import Exchange, Queue
+
+from reminders.domain.errors import SettingsError
+from reminders.settings import Settings
+
+logger = logging.getLogger(__name__)
+
+QUEUES = ("scan", "deliver", "retry", "alone", "maintenance")
+DELIVERY_QUEUES = ("deliver", "retry", "alone")
+KEY_PREFIX = "reminders:"
+"""Begins every Redis key of ours, kombu's included."""
+SCAN_TASK = "reminders.scan_due"
+DELIVER_TASK = "reminders.deliver"
+SOCKET_TIMEOUT = 5.0
+"""Seconds without an answer after which a Redis connection counts as lost."""
+
+_SSL_TEXTS = {
+    "none": ssl.CERT_NONE,
+    "cert_none": ssl.CERT_NONE,
+    "optional": ssl.CERT_OPTIONAL,
+    "cert_optional": ssl.CERT_OPTIONAL,
+    "required": ssl.CERT_REQUIRED,
+    "cert_required": ssl.CERT_REQUIRED,
+}
+
+
+def broker_url(settings: Settings) -> str:
+    """The broker's address: `REDIS_URL`, or the embedded Redis that runs under `REMINDERS_HOME`.
+
+    Raises `SettingsError` when neither is there, or when the address is none that the transport can use.
+    """
+    if settings.redis_url is not None:
+        url = settings.redis_url.reveal()
+    else:
+        from reminders.embedded import attach  # noqa: PLC0415 - an installation with its own Redis needs none of it
+
+        services = attach(settings.home)
+        if services is None:
+            raise SettingsError(
+                f"REDIS_URL is not set and no embedded Redis runs under {settings.home}\n"
+                "Set REDIS_URL=redis://host:6379/0, or start `reminders up` in another terminal"
+            )
+        url = services.redis_url
+    if url.startswith("unix://"):
+        url = "redis+socket://" + url.removeprefix("unix://")
+    if not url.startswith(("redis://", "rediss://", "redis+socket://")):
+        scheme = url.partition("://")[0] if "://" in url else "no scheme"
+        raise SettingsError(
+            f"REDIS_URL begins with {scheme!r}, which is no Redis\nWrite redis://, rediss:// or redis+socket://"
+        )
+    return url
+
+
+def split_tls(url: str) -> tuple[str, dict[str, Any] | bool]:
+    """The address without its `ssl_*` parameters, and what `broker_use_ssl` must say.
+
+    `rediss://` verifies the certificate and the host's name unless the address itself says otherwise, as in
+    `?ssl_cert_reqs=none`; `?ssl_ca_certs=/path/ca.pem` names the authority to trust.
+    """
+    parts = urlsplit(url)
+    if parts.scheme != "rediss":
+        return url, False
+    tls: dict[str, Any] = {"ssl_cert_reqs": ssl.CERT_REQUIRED}
+    others = []
+    for name, text in parse_qsl(parts.query, keep_blank_values=True):
+        if not name.startswith("ssl_"):
+            others.append((name, text))
+        elif name == "ssl_cert_reqs":
+            if text.lower() not in _SSL_TEXTS:
+                raise SettingsError(f"REDIS_URL: ssl_cert_reqs={text} is unknown\nWrite required, optional or none")
+            tls[name] = _SSL_TEXTS[text.lower()]
+        elif name == "ssl_check_hostname":
+            tls[name] = text.lower() not in {"false", "0", "no"}
+        else:
+            tls[name] = text
+    if tls["ssl_cert_reqs"] == ssl.CERT_NONE:
+        tls["ssl_check_hostname"] = False
+        logger.warning("REDIS_URL turns off the check of the broker's certificate; anyone on the way can read along")
+    return urlunsplit(parts._replace(query=urlencode(others))), tls
+
+
+def transport_options(settings: Settings) -> dict[str, Any]:
+    """What kombu's Redis transport is told, in every process alike."""
+    return {
+        # The smallest value of any connected process counts for all, so it stands here, for shells and Flower too.
+        "visibility_timeout": int(settings.visibility),
+        # One Redis may serve several applications.
+        "global_keyprefix": KEY_PREFIX,
+        # One list a queue: the lengths we read are exact, and nothing uses priorities (queues do that job).
+        "priority_steps": [0],
+        # A broker that vanished without closing its connections is noticed, also by a publisher.
+        "socket_timeout": SOCKET_TIMEOUT,
+        "socket_connect_timeout": SOCKET_TIMEOUT,
+        "socket_keepalive": True,
+        "health_check_interval": 25,
+        # A command whose reply was lost is not sent again unseen: an uncertain publish must be reported as such.
+        "retry_on_timeout": False,
+        # kombu's 10 made acknowledgements fail under 64 threads. Connections are opened when needed only.
+        "max_connections": 2 * settings.concurrency + 32,
+        # Shows in CLIENT LIST whose connection it is.
+        "client_name": "reminders",
+    }
+
+
+def options(settings: Settings) -> dict[str, Any]:
+    """Celery's options for `settings`. Raises `SettingsError` when there is no broker to name."""
+    url, tls = split_tls(broker_url(settings))
+    return {
+        # -- messages
+        "task_serializer": "json",  # the only one that cannot run code when read
+        "accept_content": ["json"],
+        "event_serializer": "json",
+        "task_protocol": 2,
+        "task_ignore_result": True,  # the ledger has the outcome; a second store would cost a round trip and disagree
+        "result_backend": None,
+        "enable_utc": True,
+        "timezone": "UTC",
+        # -- broker
+        "broker_url": url,
+        "broker_use_ssl": tls,
+        "broker_transport_options": transport_options(settings),
+        "broker_connection_timeout": SOCKET_TIMEOUT,
+        "broker_connection_retry": True,
+        "broker_connection_retry_on_startup": True,  # a worker may start before its broker
+        "broker_connection_max_retries": None,  # for ever: an outage of an hour must end without a person
+        "broker_pool_limit": settings.concurrency + 16,  # every thread may publish a retry at once
+        "broker_heartbeat": 0,  # Redis has none; keepalive, health checks and the watch thread do that job
+        "task_publish_retry": True,
+        "task_publish_retry_policy": {"max_retries": 3, "interval_start": 0, "interval_step": 0.2, "interval_max": 1},
+        # -- queues: the anonymous exchange needs no binding, so a flushed Redis cannot make messages vanish
+        "task_queues": [Queue(name, exchange=Exchange(""), routing_key=name) for name in QUEUES],  # type: ignore[no-untyped-call]
+        "task_default_exchange": "",
+        "task_default_queue": "maintenance",
+        "task_default_routing_key": "maintenance",
+        "task_create_missing_queues": False,  # a mistyped queue is an error, not a queue that nobody reads
+        "task_routes": {SCAN_TASK: {"queue": "scan"}, DELIVER_TASK: {"queue": "deliver"}},
+        # -- acknowledging
+        "task_acks_late": True,  # acknowledge after the outcome is committed
+        "task_acks_on_failure": True,  # the ledger brings a failed task back; the broker would do it at once, for ever
+        "task_acks_on_timeout": True,
+        "task_reject_on_worker_lost": False,  # a task that kills its process would be run again for ever
+        "worker_cancel_long_running_tasks_on_connection_loss": False,  # a call that has begun must record its outcome
+        "worker_enable_prefetch_count_reduction": False,  # it trickles back by acknowledgements that may never come
+        # -- worker
+        "worker_pool": "threads",  # a delivery waits for the network nearly all its time
+        "worker_concurrency": settings.concurrency,
+        "worker_prefetch_multiplier": 1,  # what a worker holds, nobody else can take; a killed one holds it longest
+        "worker_detect_quorum_queues": False,  # a look at every queue that only RabbitMQ needs
+        "worker_enable_remote_control": True,  # Flower
+        "worker_hijack_root_logger": False,  # a host application keeps its handlers
+        "worker_redirect_stdouts": False,
+        # -- events: Flower turns them on while it runs; they cost a third of the throughput
+        "worker_send_task_events": False,
+        "task_send_sent_event": False,
+        "task_annotations": _annotations(settings),
+        # -- beat
+        "beat_scheduler": "celery.beat:Scheduler",  # in memory: a tick is a wake-up, nothing of it is worth a file
+        "beat_max_loop_interval": min(5.0, settings.scan_every),
+        "beat_schedule": {
+            "scan-due": {
+                "task": SCAN_TASK,
+                "schedule": settings.scan_every,
+                "options": {"expires": settings.scan_every},  # the next one is due then
+            }
+        },
+    }
+
+
+def _annotations(settings: Settings) -> dict[str, dict[str, Any]]:
+    if settings.flower_events == "control":
+        return {DELIVER_TASK: {"send_events": False}}
+    return {}

@@ -1,0 +1,43 @@
+"""`reminders worker`: the supervising parent of a worker line."""
+
+from __future__ import annotations
+
+import logging
+import sys
+
+import click
+
+from reminders.celery_options import QUEUES
+from reminders.domain.errors import InvalidInput, RemindersError
+from reminders.process_lines import worker_children
+from reminders.settings import load
+from reminders.supervise import supervise
+
+
+@click.command()
+@click.argument("queues", metavar="QUEUE...", nargs=-1, required=True)
+@click.option("--processes", type=click.IntRange(1, 64), help="Worker processes; by default what the queues need.")
+@click.option("--concurrency", type=click.IntRange(1, 1000), help="Threads in each; by default what the queues need.")
+@click.option(
+    "--loglevel",
+    type=click.Choice(["DEBUG", "INFO", "WARNING", "ERROR"], case_sensitive=False),
+    default="INFO",
+    show_default=True,
+)
+def worker(queues: tuple[str, ...], processes: int | None, concurrency: int | None, loglevel: str) -> None:
+    """Consume tasks from each QUEUE, restarting worker processes that end.
+
+    Stops on SIGTERM or Ctrl-C: running tasks finish, at most for REMINDERS_GRACE.
+    """
+    try:
+        settings = load()
+        children = worker_children(settings, queues, processes, concurrency, loglevel.upper())
+    except InvalidInput as error:
+        raise click.UsageError(str(error)) from error
+    except RemindersError as error:
+        raise click.ClickException(str(error)) from error
+    logging.basicConfig(level=logging.INFO, format="%(asctime)s supervise: %(message)s")
+    sys.exit(supervise(children, settings.grace))
+
+
+worker.epilog = f"Queues: {', '.join(QUEUES)}."

@@ -1,0 +1,196 @@
+"""A reminder as it was asked for: checked, normalised, with its keys.
+
+Everything that text from outside can get wrong is refused here, with the field named, before anything is written.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from typing import Any
+from uuid import UUID
+
+from reminders.domain.errors import InvalidInput
+from reminders.domain.identity import delivery_key, destination_id, identity_key, request_hash, uuid7
+
+LIMITS = {
+    "tenant_id": 128,
+    "user_id": 256,
+    "kind": 64,
+    "channel": 32,
+    "destination": 2000,
+    "reference": 512,
+    "slot": 64,
+    "zone": 64,
+}
+"""The longest text, in characters, that each field takes."""
+MAX_DATA_BYTES = 8192
+MAX_DATA_DEPTH = 16
+FIRST_YEAR, LAST_YEAR = 1970, 9998
+_LARGEST_INTEGER = 2**63
+
+
+@dataclass(frozen=True, slots=True)
+class ReminderRequest:
+    """One reminder to schedule. All instants are UTC; `data` is canonical JSON text."""
+
+    id: UUID
+    tenant_id: str
+    user_id: str
+    kind: str
+    channel: str
+    destination: str = field(repr=False)
+    destination_id: UUID
+    reference: str | None
+    slot: str
+    data: str = field(repr=False)
+    due_at: datetime
+    zone: str | None
+    expires_at: datetime | None
+    identity_key: bytes
+    request_hash: bytes
+    delivery_key: str
+
+
+def new_request(
+    *,
+    tenant_id: str,
+    user_id: str,
+    kind: str,
+    channel: str,
+    destination: str,
+    due_at: datetime,
+    zone: str | None,
+    reference: str | None,
+    slot: str | None,
+    data: Mapping[str, Any] | None,
+    expires_at: datetime | None,
+) -> ReminderRequest:
+    """Check every field and derive the keys. `due_at` and `expires_at` must be aware. Raises `InvalidInput`."""
+    tenant_id = checked_text("tenant_id", tenant_id)
+    user_id = checked_text("user_id", user_id)
+    kind = checked_text("kind", kind)
+    destination = checked_text("destination", destination)
+    reference = None if reference is None else checked_text("reference", reference)
+    slot = "" if not slot else checked_text("slot", slot)
+    due_at = checked_instant("due_at", due_at)
+    if expires_at is not None:
+        expires_at = checked_instant("expires_at", expires_at)
+        if expires_at <= due_at:
+            raise InvalidInput("expires_at", "must be later than due_at")
+    canonical = canonical_data(data)
+    identity = identity_key(
+        tenant_id=tenant_id,
+        user_id=user_id,
+        reference=reference,
+        kind=kind,
+        channel=channel,
+        slot=slot,
+        due_at=due_at,
+    )
+    return ReminderRequest(
+        id=uuid7(),
+        tenant_id=tenant_id,
+        user_id=user_id,
+        kind=kind,
+        channel=channel,
+        destination=destination,
+        destination_id=destination_id(tenant_id, channel, destination),
+        reference=reference,
+        slot=slot,
+        data=canonical,
+        due_at=due_at,
+        zone=zone,
+        expires_at=expires_at,
+        identity_key=identity,
+        request_hash=request_hash(
+            destination=destination, due_at=due_at, zone=zone, data=canonical, expires_at=expires_at
+        ),
+        delivery_key=delivery_key(identity, 1),
+    )
+
+
+def checked_text(name: str, value: object) -> str:
+    """`value` if it is a non-empty text within the field's limit and without control characters."""
+    if not isinstance(value, str):
+        raise InvalidInput(name, f"must be text, not {type(value).__name__}")
+    limit = LIMITS[name]
+    if not value or len(value) > limit:
+        raise InvalidInput(
+            name, "is empty" if not value else f"has {len(value):,} characters; at most {limit:,} are allowed"
+        )
+    if not value.isprintable():
+        _refuse_unstorable(name, value)
+    return value
+
+
+def _refuse_unstorable(name: str, value: str) -> None:
+    for position, character in enumerate(value):
+        code = ord(character)
+        if code < 0x20 or code == 0x7F or 0xD800 <= code <= 0xDFFF:
+            what = "a lone surrogate" if code > 0x7F else "a control character"
+            raise InvalidInput(name, f"contains {what} (U+{code:04X}) at position {position}")
+
+
+def checked_instant(name: str, value: object) -> datetime:
+    """`value` in UTC if it is an aware datetime within the years both Postgres and Python hold."""
+    if not isinstance(value, datetime):
+        raise InvalidInput(name, f"must be a datetime, not {type(value).__name__}")
+    if value.tzinfo is None or value.utcoffset() is None:
+        raise InvalidInput(name, "has no UTC offset; give an aware datetime, or zone as well")
+    if not FIRST_YEAR <= value.year <= LAST_YEAR:
+        raise InvalidInput(name, f"is in the year {value.year}; years {FIRST_YEAR} to {LAST_YEAR} are allowed")
+    return value.astimezone(UTC)
+
+
+def canonical_data(data: Mapping[str, Any] | None) -> str:
+    """`data` as canonical JSON: keys sorted, no spaces, only what JSON and Postgres both keep unchanged."""
+    if not data:
+        if data is None or isinstance(data, Mapping):
+            return "{}"
+        raise InvalidInput("data", f"must be a JSON object, not {type(data).__name__}")
+    if not isinstance(data, Mapping):
+        raise InvalidInput("data", f"must be a JSON object, not {type(data).__name__}")
+    _check_json(data, "data", 1)
+    text = json.dumps(data, sort_keys=True, separators=(",", ":"), ensure_ascii=False)
+    size = len(text.encode())
+    if size > MAX_DATA_BYTES:
+        raise InvalidInput("data", f"has {size:,} bytes as JSON; at most {MAX_DATA_BYTES:,} are allowed")
+    return text
+
+
+def _check_json(value: object, path: str, depth: int) -> None:
+    if depth > MAX_DATA_DEPTH:
+        raise InvalidInput("data", f"is nested deeper than {MAX_DATA_DEPTH} levels")
+    if isinstance(value, str):
+        if not value.isprintable():
+            _refuse_unstorable_json(path, value)
+    elif value is None or isinstance(value, bool):
+        pass
+    elif isinstance(value, int):
+        if not -_LARGEST_INTEGER <= value < _LARGEST_INTEGER:
+            raise InvalidInput("data", f"{path} is an integer beyond 64 bits")
+    elif isinstance(value, float):
+        if value != value or value in (float("inf"), float("-inf")):  # noqa: PLR0124 - NaN is the one value unequal to itself
+            raise InvalidInput("data", f"{path} is {value}, which JSON cannot hold")
+    elif isinstance(value, Mapping):
+        for key, item in value.items():
+            if not isinstance(key, str):
+                raise InvalidInput("data", f"{path} has a key that is not text: {key!r:.40}")
+            if not key.isprintable():
+                _refuse_unstorable_json(path, key)
+            _check_json(item, f"{path}.{key[:40]}", depth + 1)
+    elif isinstance(value, list | tuple):
+        for index, item in enumerate(value):
+            _check_json(item, f"{path}[{index}]", depth + 1)
+    else:
+        raise InvalidInput("data", f"{path} is a {type(value).__name__}, which JSON cannot hold")
+
+
+def _refuse_unstorable_json(path: str, value: str) -> None:
+    for character in value:
+        code = ord(character)
+        if code == 0 or 0xD800 <= code <= 0xDFFF:
+            raise InvalidInput("data", f"{path} contains U+{code:04X}, which Postgres cannot store")

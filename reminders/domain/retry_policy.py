@@ -1,0 +1,74 @@
+"""What follows from an outcome: one pure function."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Literal
+
+from reminders.domain.outcomes import Delivered, Outcome, Rejected, Retry, Unknown
+
+OnUnknown = Literal["repeat", "review"]
+LetterKind = Literal["destination", "unknown", "pipeline"]
+
+
+@dataclass(frozen=True, slots=True)
+class Deliver:
+    """The reminder is delivered; nothing follows."""
+
+
+@dataclass(frozen=True, slots=True)
+class Park:
+    """Wait in the ledger for `seconds`, then try again over queue `route`."""
+
+    seconds: float
+    route: str
+
+
+@dataclass(frozen=True, slots=True)
+class Bury:
+    """The reminder becomes a dead letter of this kind, for a person to look at."""
+
+    kind: LetterKind
+
+
+Decision = Deliver | Park | Bury
+
+
+def decide(
+    outcome: Outcome,
+    *,
+    attempts_used: int,
+    uncertain: bool,
+    on_unknown: OnUnknown,
+    max_attempts: int,
+    delays: Sequence[float],
+    waited: float,
+    max_wait: float,
+    jitter: float,
+) -> Decision:
+    """Decide after an attempt.
+
+    `attempts_used` counts this attempt; `uncertain` is true when an earlier attempt's outcome is unknown; `waited`
+    is the seconds since the first attempt of the present budget; `jitter` is a random number in [0, 1).
+    """
+    if isinstance(outcome, Delivered):
+        return Deliver()
+    uncertain = uncertain or isinstance(outcome, Unknown)
+    if uncertain and on_unknown == "review":
+        return Bury("unknown")
+    letter: LetterKind = "unknown" if uncertain else "destination"
+    if isinstance(outcome, Rejected) or attempts_used >= max_attempts:
+        return Bury(letter)
+    seconds = next_delay(attempts_used, delays, jitter)
+    if isinstance(outcome, Retry) and outcome.after is not None:
+        seconds = max(seconds, outcome.after.total_seconds())
+    if waited + seconds > max_wait:
+        return Bury(letter)
+    timed_out = isinstance(outcome, Unknown) and outcome.timed_out
+    return Park(seconds, "retry" if timed_out else "deliver")
+
+
+def next_delay(attempts_used: int, delays: Sequence[float], jitter: float) -> float:
+    """Seconds before the next attempt: the table's entry (its last one ever after), spread by up to a fifth."""
+    return delays[min(attempts_used, len(delays)) - 1] * (0.9 + 0.2 * jitter)

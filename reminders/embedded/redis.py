@@ -1,0 +1,136 @@
+"""The embedded Redis: one server on a free port of 127.0.0.1, with a random password and an append-only file."""
+
+from __future__ import annotations
+
+import os
+import secrets
+import signal
+import socket
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import ClassVar
+
+import redis
+from redis.backoff import NoBackoff
+from redis.retry import Retry
+
+from reminders.embedded.placement import owner_of
+from reminders.embedded.programs import redis_server
+from reminders.embedded.server import Answer, Server
+
+_HOST = "127.0.0.1"
+_ANSWER_WITHIN = 2.0
+_PORT_TRIES = 5
+_OPTIONS = {
+    "bind": _HOST,
+    "daemonize": "no",
+    "databases": "16",
+    "appendonly": "yes",
+    "appendfsync": "everysec",
+    # The end of the file is incomplete after a power cut; what came before it must still load.
+    "aof-load-truncated": "yes",
+    "save": '""',
+    # Any other policy drops queues silently when memory is short.
+    "maxmemory-policy": "noeviction",
+}
+
+
+@dataclass(frozen=True)
+class _Record:
+    """What the configuration file says: where the server listens and which password it asks for."""
+
+    port: int
+    password: str
+
+
+class Redis(Server):
+    title: ClassVar[str] = "Redis"
+    variable: ClassVar[str] = "REDIS_URL"
+    endings: ClassVar[Sequence[tuple[signal.Signals, float]]] = ((signal.SIGTERM, 5.0),)
+
+    def folder(self) -> Path:
+        folder = self.home / "redis"
+        if not folder.exists():
+            folder.mkdir(mode=0o700)
+            if account := owner_of(self.home):
+                os.chown(folder, account.uid, account.gid)
+        return folder
+
+    def url(self) -> str:
+        record = self._record()
+        if record is None:
+            raise FileNotFoundError(f"{self.home / 'redis' / 'redis.conf'} is missing or damaged")
+        return f"redis://:{record.password}@{_HOST}:{record.port}/0"
+
+    def ask(self) -> Answer:
+        record = self._record()
+        if record is None:
+            return Answer.REFUSED
+        client = redis.Redis(
+            host=_HOST,
+            port=record.port,
+            password=record.password,
+            socket_timeout=_ANSWER_WITHIN,
+            socket_connect_timeout=_ANSWER_WITHIN,
+            retry=Retry(NoBackoff(), 0),
+        )
+        try:
+            client.ping()
+        except redis.exceptions.BusyLoadingError:
+            return Answer.STARTING
+        except redis.exceptions.AuthenticationError:
+            return Answer.REFUSED
+        except (redis.exceptions.ConnectionError, redis.exceptions.TimeoutError):
+            return Answer.SILENT
+        except redis.exceptions.RedisError:
+            return Answer.REFUSED
+        finally:
+            client.close()
+        return Answer.READY
+
+    def start(self) -> None:
+        program = redis_server()
+        record = self._record() or _Record(0, secrets.token_hex(24))
+        for _ in range(_PORT_TRIES):
+            # The old port if possible: clients of a server that died find the new one there. A free one may be taken by
+            # somebody else before the server has it; then another is tried.
+            self._write_configuration(_Record(_free_port(record.port) or _free_port(0), record.password))
+            log_start = self.launch([str(program), "./redis.conf"])
+            if self.wait() is Answer.READY:
+                return
+            if self._lifeline.alive():
+                break
+        raise self.did_not_start(log_start)
+
+    def _record(self) -> _Record | None:
+        try:
+            lines = (self.home / "redis" / "redis.conf").read_text().splitlines()
+            options = dict(line.split(" ", 1) for line in lines if " " in line)
+            return _Record(int(options["port"]), options["requirepass"])
+        except (FileNotFoundError, LookupError, ValueError):
+            return None
+
+    def _write_configuration(self, record: _Record) -> None:
+        folder = self.folder()
+        options = {**_OPTIONS, "port": str(record.port), "requirepass": record.password}
+        growing = folder / "redis.conf.new"
+        growing.unlink(missing_ok=True)
+        descriptor = os.open(growing, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW, 0o600)
+        with os.fdopen(descriptor, "w") as file:
+            file.writelines(f"{name} {value}\n" for name, value in options.items())
+            if account := owner_of(folder):
+                os.fchown(file.fileno(), account.uid, account.gid)
+        growing.replace(folder / "redis.conf")
+
+
+def _free_port(wanted: int) -> int:
+    """`wanted` if it is free, any free port for 0, and 0 if `wanted` is taken."""
+    with socket.socket(socket.AF_INET, socket.SOCK_STREAM) as probe:
+        probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        try:
+            probe.bind((_HOST, wanted))
+        except OSError:
+            return 0
+        port: int = probe.getsockname()[1]
+        return port

@@ -1,0 +1,201 @@
+"""Cancelling and moving a reminder inside the caller's transaction.
+
+Each first locks the row of `due`, as every other move does, and then looks again: while it waited for the lock the
+row may have been claimed or finished, and a fresh statement sees that.
+"""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+from typing import Literal
+from uuid import UUID
+
+from reminders.domain.errors import InvalidInput, NotFound, Refused
+from reminders.domain.identity import delivery_key, uuid7
+from reminders.ledger.caller import CallersConnection, fetch
+from reminders.ledger.scheduling import ScheduledReminder
+from reminders.ledger.statement import Statement
+
+CancelResult = Literal["cancelled", "requested", "maybe_sent", "too_late"]
+
+LOCK = Statement(
+    "change_lock",
+    "SELECT status FROM {s}.due WHERE id = :id FOR NO KEY UPDATE",
+    {"id": "uuid"},
+)
+
+STANDING = Statement(
+    "change_standing",
+    """
+SELECT r.status, d.status, n.uncertain_since IS NOT NULL, r.delivery_key, r.version, r.due_at, r.identity_key, r.expires_at,
+       n.confirmed_late_at IS NOT NULL
+FROM {s}.reminders r
+LEFT JOIN {s}.due d ON d.id = r.id
+LEFT JOIN {s}.notification_deliveries n ON n.delivery_key = r.delivery_key
+WHERE r.id = :id
+FOR NO KEY UPDATE OF r
+""",
+    {"id": "uuid"},
+)
+
+REQUEST_CANCEL_IF_SENDING = Statement(
+    "request_cancel",
+    """
+WITH asked AS (
+    UPDATE {s}.due SET cancel_requested_at = COALESCE(cancel_requested_at, clock_timestamp())
+    WHERE id = :id AND status = 'sending' RETURNING id
+)
+UPDATE {s}.reminders r SET cancel_requested_at = COALESCE(r.cancel_requested_at, clock_timestamp())
+FROM asked WHERE r.id = asked.id RETURNING 1
+""",
+    {"id": "uuid"},
+)
+
+CANCEL_IF_NOT_SENDING = Statement(
+    "cancel",
+    """
+WITH gone AS (
+    DELETE FROM {s}.due WHERE id = :id AND status <> 'sending'
+), delivery AS (
+    UPDATE {s}.notification_deliveries
+    SET status = 'cancelled', finished_at = clock_timestamp(), letter_kind = NULL
+    WHERE reminder_id = :id AND status IN ('retrying', 'dead')
+), letter AS (
+    UPDATE {s}.dead_letters
+    SET state = 'discarded', closed_at = clock_timestamp(), actor = 'cancel', action_reason = 'the reminder was cancelled'
+    WHERE reminder_id = :id AND state = 'open'
+)
+UPDATE {s}.reminders SET status = 'cancelled', finished_at = clock_timestamp()
+WHERE id = :id AND status IN ('live', 'dead', 'expired')
+  AND NOT EXISTS (SELECT 1 FROM {s}.due WHERE id = :id AND status = 'sending')
+RETURNING 1
+""",
+    {"id": "uuid"},
+)
+
+# No redrive sends what somebody has asked to cancel.
+NOTE_CANCEL_IF_DEAD = Statement(
+    "note_cancel",
+    """
+UPDATE {s}.reminders SET cancel_requested_at = COALESCE(cancel_requested_at, clock_timestamp())
+WHERE id = :id AND status = 'dead' RETURNING 1
+""",
+    {"id": "uuid"},
+)
+
+REVIEW_IF_UNCERTAIN = Statement(
+    "cancel_uncertain",
+    """
+WITH gone AS (
+    DELETE FROM {s}.due WHERE id = :id AND status <> 'sending' RETURNING id, delivery_key, attempts
+), delivery AS (
+    UPDATE {s}.notification_deliveries n
+    SET status = 'unknown', finished_at = clock_timestamp(), letter_kind = 'unknown'
+    FROM gone WHERE n.delivery_key = gone.delivery_key
+), letter AS (
+    INSERT INTO {s}.dead_letters (id, reminder_id, delivery_key, kind, error_class, reason, attempts)
+    SELECT :letter_id, gone.id, gone.delivery_key, 'unknown', 'cancelled_while_uncertain',
+           'cancelled while the outcome of an earlier attempt is unknown', gone.attempts
+    FROM gone
+    ON CONFLICT (reminder_id) WHERE state = 'open' DO NOTHING
+)
+UPDATE {s}.reminders r
+SET status = 'dead', last_outcome = 'unknown', finished_at = clock_timestamp(), cancel_requested_at = clock_timestamp()
+FROM gone WHERE r.id = gone.id AND r.status = 'live'
+RETURNING 1
+""",
+    {"id": "uuid", "letter_id": "uuid"},
+)
+
+MOVE_IF_NOT_SENDING = Statement(
+    "reschedule",
+    """
+WITH superseded AS (
+    UPDATE {s}.notification_deliveries
+    SET status = 'superseded', finished_at = clock_timestamp(), letter_kind = NULL
+    WHERE reminder_id = :id AND status IN ('retrying', 'dead', 'expired', 'cancelled')
+), letter AS (
+    UPDATE {s}.dead_letters
+    SET state = 'resolved', closed_at = clock_timestamp(), actor = 'reschedule', action_reason = 'the reminder was rescheduled'
+    WHERE reminder_id = :id AND state = 'open'
+), moved AS (
+    UPDATE {s}.reminders
+    SET due_at = :due_at, zone = COALESCE(:zone, zone), expires_at = :expires_at, version = version + 1,
+        delivery_key = :new_key, status = 'live', finished_at = NULL, last_outcome = NULL, cancel_requested_at = NULL
+    WHERE id = :id AND version = :version
+    RETURNING id, tenant_id
+), woken AS (
+    INSERT INTO {s}.due AS d (id, lane, wake_at, status, delivery_key)
+    SELECT id, tenant_id, :due_at, 'pending', :new_key FROM moved
+    ON CONFLICT (id) DO UPDATE
+    SET wake_at = EXCLUDED.wake_at, status = 'pending', delivery_key = EXCLUDED.delivery_key, route = 'deliver',
+        lease_token = NULL, published_at = NULL, attempts = 0, alone_deaths = 0
+    WHERE d.status <> 'sending'
+)
+SELECT 1 FROM moved
+""",
+    {"id": "uuid", "due_at": "timestamptz", "zone": "text", "expires_at": "timestamptz", "version": "integer", "new_key": "text"},
+)  # fmt: skip
+
+
+def cancel(connection: CallersConnection, schema: str, reminder_id: UUID) -> CancelResult:
+    """Cancel in the caller's transaction; see `reminders.cancel` for what each answer means."""
+    given = str(reminder_id)
+    fetch(connection, schema, LOCK, id=given)
+    status, live, uncertain, *_, confirmed = _standing(connection, schema, reminder_id)
+    if status == "cancelled":
+        return "cancelled"
+    if status == "delivered" or confirmed:
+        return "too_late"
+    if live == "sending":
+        fetch(connection, schema, REQUEST_CANCEL_IF_SENDING, id=given)
+        return "requested"
+    if uncertain:
+        if status == "live":
+            fetch(connection, schema, REVIEW_IF_UNCERTAIN, id=given, letter_id=str(uuid7()))
+        else:
+            fetch(connection, schema, NOTE_CANCEL_IF_DEAD, id=given)
+        return "maybe_sent"
+    if not fetch(connection, schema, CANCEL_IF_NOT_SENDING, id=given):
+        raise Refused(f"reminder {reminder_id} is {status}: nothing is left to cancel")
+    return "cancelled"
+
+
+def reschedule(
+    connection: CallersConnection,
+    schema: str,
+    reminder_id: UUID,
+    *,
+    due_at: datetime,
+    zone: str | None,
+    expires_at: datetime | None,
+) -> ScheduledReminder:
+    """Move in the caller's transaction; see `reminders.reschedule`. `due_at` and `expires_at` are UTC."""
+    given = str(reminder_id)
+    fetch(connection, schema, LOCK, id=given)
+    status, live, uncertain, key, version, old_due, identity, old_expiry, confirmed = _standing(
+        connection, schema, reminder_id
+    )
+    if status == "delivered" or confirmed:
+        raise Refused(f"reminder {reminder_id} is already delivered; schedule another one, with its own slot")
+    if live == "sending":
+        raise Refused(f"reminder {reminder_id} is being sent right now; try again when the claim has ended")
+    if uncertain:
+        raise Refused(
+            f"reminder {reminder_id} may already have been sent (an earlier attempt's outcome is unknown); it is for review, not for rescheduling"
+        )
+    if status == "live" and old_due == due_at and (expires_at is None or expires_at == old_expiry):
+        return ScheduledReminder(reminder_id, key, due_at, live, version, created=False)
+    expires_at = expires_at or (old_expiry and old_expiry + (due_at - old_due))
+    if expires_at is not None and expires_at <= due_at:
+        raise InvalidInput("expires_at", "must be later than due_at")
+    new_key = delivery_key(bytes(identity), version + 1)
+    fetch(connection, schema, MOVE_IF_NOT_SENDING, id=given, due_at=due_at, zone=zone, expires_at=expires_at, version=version, new_key=new_key)  # fmt: skip
+    return ScheduledReminder(reminder_id, new_key, due_at.astimezone(UTC), "pending", version + 1, created=False)
+
+
+def _standing(connection: CallersConnection, schema: str, reminder_id: UUID) -> tuple:  # type: ignore[type-arg]
+    rows = fetch(connection, schema, STANDING, id=str(reminder_id))
+    if not rows:
+        raise NotFound(f"there is no reminder {reminder_id}")
+    return rows[0]

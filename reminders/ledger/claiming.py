@@ -1,0 +1,184 @@
+"""The claim: the committed right to call the provider once, and what becomes of messages that get none."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from datetime import UTC, datetime
+from uuid import UUID
+
+from reminders.domain.delivery import Delivery
+from reminders.domain.identity import uuid7
+from reminders.ledger.database import Database
+from reminders.ledger.statement import Statement
+from reminders.pipeline.ports import Claim
+
+# The reminder's row of `due` is locked before anything else, and never waited for: a claim that inserted the delivery
+# row first could wait behind another claimer, while `cancel` commits, and then win on a cancelled reminder.
+CLAIM = Statement(
+    "claim",
+    """
+WITH t AS MATERIALIZED (SELECT COALESCE(:now, clock_timestamp()) AS now),
+held AS MATERIALIZED (
+    SELECT id, attempts FROM {s}.due
+    WHERE id = :id AND delivery_key = :key AND status IN ('leased', 'published')
+    FOR NO KEY UPDATE SKIP LOCKED
+), r AS MATERIALIZED (
+    SELECT r.*, h.attempts, p.address, p.deduplicates
+    FROM held h
+    JOIN {s}.reminders r ON r.id = h.id
+    JOIN {s}.destinations p ON p.id = r.destination_id
+    LEFT JOIN {s}.notification_deliveries n ON n.delivery_key = :key
+    WHERE (r.expires_at IS NULL OR r.expires_at > (SELECT now FROM t)) AND n.confirmed_late_at IS NULL
+), moved AS (
+    UPDATE {s}.due d
+    SET status = 'sending', wake_at = (SELECT now FROM t) + make_interval(secs => :seconds)
+    FROM r WHERE d.id = r.id
+    RETURNING d.id
+), delivery AS (
+    INSERT INTO {s}.notification_deliveries AS n
+        (delivery_key, reminder_id, status, claim_number, claim_token, claimed_at, claimed_until, worker, on_unknown,
+         body_format, budget_started_at)
+    SELECT :key, r.id, 'sending', 1, :token, (SELECT now FROM t), (SELECT now FROM t) + make_interval(secs => :seconds),
+           :worker, CASE WHEN r.deduplicates THEN 'repeat' ELSE 'review' END,
+           COALESCE((:formats ->> r.channel)::integer, 0), (SELECT now FROM t)
+    FROM r JOIN moved ON moved.id = r.id
+    ON CONFLICT (delivery_key) DO UPDATE
+    SET status = 'sending', claim_number = n.claim_number + 1, claim_token = EXCLUDED.claim_token,
+        claimed_at = EXCLUDED.claimed_at, claimed_until = EXCLUDED.claimed_until, worker = EXCLUDED.worker,
+        on_unknown = EXCLUDED.on_unknown, retry_at = NULL, letter_kind = NULL, finished_at = NULL,
+        budget_started_at = COALESCE(n.budget_started_at, EXCLUDED.budget_started_at)
+    RETURNING n.*
+)
+SELECT d.claim_number, d.claimed_at, d.on_unknown, d.uncertain_since IS NOT NULL, d.body_format, d.body_hash,
+       extract(epoch FROM d.claimed_at - d.budget_started_at)::float8, r.attempts,
+       r.tenant_id, r.user_id, r.kind, r.channel, r.destination_id::text, r.address, r.due_at, r.zone, r.reference,
+       r.slot, r.data::text
+FROM delivery d CROSS JOIN r
+""",
+    {"now": "timestamptz", "id": "uuid", "key": "text", "seconds": "float8", "token": "uuid", "worker": "text", "formats": "jsonb"},
+)  # fmt: skip
+
+REFUSAL = Statement(
+    "refusal",
+    """
+SELECT r.status, d.status, d.delivery_key = :key, r.delivery_key = :key,
+       r.expires_at <= COALESCE(:now, clock_timestamp()), n.confirmed_late_at IS NOT NULL
+FROM {s}.reminders r
+LEFT JOIN {s}.due d ON d.id = r.id
+LEFT JOIN {s}.notification_deliveries n ON n.delivery_key = :key
+WHERE r.id = :id
+""",
+    {"now": "timestamptz", "id": "uuid", "key": "text"},
+)
+
+# An uncertain delivery does not simply expire: whether it was sent is for a person to find out.
+END_WITHOUT_CALL = Statement(
+    "end_without_call",
+    """
+WITH t AS MATERIALIZED (SELECT COALESCE(:now, clock_timestamp()) AS now),
+ended AS MATERIALIZED (
+    SELECT d.id, d.attempts,
+           CASE WHEN n.confirmed_late_at IS NOT NULL THEN 'delivered'
+                WHEN n.uncertain_since IS NOT NULL THEN 'dead'
+                ELSE 'expired' END AS status
+    FROM {s}.due d
+    JOIN {s}.reminders r ON r.id = d.id
+    LEFT JOIN {s}.notification_deliveries n ON n.delivery_key = :key
+    WHERE d.id = :id AND d.delivery_key = :key AND d.status IN ('leased', 'published')
+      AND (r.expires_at <= (SELECT now FROM t) OR n.confirmed_late_at IS NOT NULL)
+    FOR NO KEY UPDATE OF d SKIP LOCKED
+), gone AS (
+    DELETE FROM {s}.due USING ended WHERE due.id = ended.id
+), delivery AS (
+    UPDATE {s}.notification_deliveries n
+    SET status = CASE ended.status WHEN 'dead' THEN 'unknown' ELSE ended.status END,
+        letter_kind = CASE ended.status WHEN 'dead' THEN 'unknown' END, finished_at = (SELECT now FROM t)
+    FROM ended WHERE n.delivery_key = :key
+), letter AS (
+    INSERT INTO {s}.dead_letters (id, reminder_id, delivery_key, kind, error_class, reason, attempts)
+    SELECT :letter_id, ended.id, :key, 'unknown', 'expired_while_uncertain',
+           'expired while the outcome of an earlier attempt is unknown', ended.attempts
+    FROM ended WHERE ended.status = 'dead'
+    ON CONFLICT (reminder_id) WHERE state = 'open' DO NOTHING
+)
+UPDATE {s}.reminders r SET status = ended.status, finished_at = (SELECT now FROM t)
+FROM ended WHERE r.id = ended.id
+RETURNING r.status
+""",
+    {"now": "timestamptz", "id": "uuid", "key": "text", "letter_id": "uuid"},
+)
+
+
+class PostgresClaims:
+    """Takes claims for one worker process. `formats` is the body format that a first claim pins, by channel."""
+
+    def __init__(
+        self, database: Database, *, worker: str, formats: Mapping[str, int], now: datetime | None = None
+    ) -> None:
+        self._db = database
+        self._worker = worker
+        self._formats = json.dumps(dict(formats))
+        self._now = now
+
+    def claim(self, reminder_id: UUID, delivery_key: str, token: UUID, seconds: float) -> Claim | None:
+        rows = self._db.fetch(
+            CLAIM,
+            now=self._now,
+            id=str(reminder_id),
+            key=delivery_key,
+            seconds=seconds,
+            token=str(token),
+            worker=self._worker,
+            formats=self._formats,
+        )
+        if not rows:
+            return None
+        number, claimed_at, on_unknown, uncertain, body_format, body_hash, waited, attempts, *columns = rows[0]
+        tenant, user, kind, channel, place_id, address, due_at, zone, reference, slot, data = columns
+        delivery = Delivery(
+            reminder_id=reminder_id,
+            delivery_key=delivery_key,
+            tenant_id=tenant,
+            user_id=user,
+            kind=kind,
+            channel=channel,
+            destination_id=UUID(place_id),
+            destination=address,
+            due_at=due_at.astimezone(UTC),
+            zone=zone,
+            reference=reference,
+            slot=slot,
+            data=json.loads(data),
+            attempt=number,
+            body_format=body_format,
+        )
+        return Claim(
+            delivery=delivery,
+            claim_number=number,
+            claimed_at=claimed_at,
+            on_unknown=on_unknown,
+            uncertain=uncertain,
+            attempts=attempts,
+            waited=waited,
+            body_hash=None if body_hash is None else bytes(body_hash),
+        )
+
+    def refusal(self, reminder_id: UUID, delivery_key: str) -> str:
+        """Why there is no claim: `busy` (locked by somebody), or a reason that makes the message superfluous."""
+        rows = self._db.fetch(REFUSAL, now=self._now, id=str(reminder_id), key=delivery_key)
+        if not rows:
+            return "gone"
+        ledger_status, live, live_key_matches, key_matches, expired, confirmed = rows[0]
+        if not key_matches or (live is not None and not live_key_matches):
+            return "superseded"
+        if live is None:
+            return str(ledger_status)
+        if live in {"pending", "sending"}:
+            return "parked" if live == "pending" else "claimed"
+        if expired or confirmed:
+            ended = self._db.fetch(
+                END_WITHOUT_CALL, now=self._now, id=str(reminder_id), key=delivery_key, letter_id=str(uuid7())
+            )
+            return str(ended[0][0]) if ended else "busy"
+        return "busy"

@@ -1,0 +1,160 @@
+"""Our own connections: a small pool, autocommit, one round trip per statement."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
+
+import psycopg2
+import psycopg2.errors
+from psycopg2.extensions import connection as DriverConnection  # noqa: N812 - a class with a module's naming
+from sqlalchemy import URL, create_engine, event, make_url
+from sqlalchemy.exc import ArgumentError
+from sqlalchemy.pool import PoolProxiedConnection
+
+from reminders.domain.errors import ServiceUnavailable, SettingsError
+from reminders.ledger.statement import BoundStatement, Statement
+
+Row = tuple[Any, ...]
+INDEXES_ONLY = "SET LOCAL enable_seqscan = off; SET LOCAL enable_bitmapscan = off; "
+"""Sent along with every statement of ours, at no extra round trip. A plan made while a table is empty (a fresh
+installation), or while the statistics have not seen a burst yet, otherwise reads or sorts the whole table, and a
+prepared statement keeps that plan."""
+CONNECT_TIMEOUT = 5
+"""Seconds to wait for Postgres to answer a new connection."""
+
+DATABASE_AWAY: tuple[type[Exception], ...] = (psycopg2.OperationalError, psycopg2.InterfaceError)
+"""Raised while Postgres is down, restarting, out of connections or cut off; and for deadlocks and lock time-outs."""
+LockNotAvailable = psycopg2.errors.LockNotAvailable
+
+
+def driver_url(text: str) -> URL:
+    """A Postgres URL as SQLAlchemy needs it: `postgres://` and driverless forms name psycopg2; the rest is kept."""
+    try:
+        url = make_url(re.sub(r"^postgres(ql)?(\+psycopg2)?://", "postgresql+psycopg2://", text))
+    except (ArgumentError, ValueError):
+        raise SettingsError("DATABASE_URL: is not a URL; write postgresql://user:password@host:5432/name") from None
+    if url.drivername != "postgresql+psycopg2":
+        raise SettingsError(f"DATABASE_URL: names {url.drivername!r}; only postgresql:// and postgres:// are supported")
+    return url
+
+
+class Database:
+    """The pool of one process. Connections open on first use, so a fork before that is harmless."""
+
+    def __init__(self, url: str, *, schema: str, pool_size: int = 5, application_name: str = "reminders") -> None:
+        self.schema = schema
+        self.url = driver_url(url)
+        self._bound: dict[str, BoundStatement] = {}
+        self._may_prepare = True
+        self._engine = create_engine(
+            self.url,
+            pool_size=pool_size,
+            max_overflow=0,
+            pool_use_lifo=True,
+            pool_reset_on_return=None,
+            pool_timeout=30,
+            connect_args={"connect_timeout": CONNECT_TIMEOUT, "application_name": application_name},
+        )
+        event.listen(self._engine, "connect", _autocommit)
+
+    def close(self) -> None:
+        self._engine.dispose()
+
+    def forget_after_fork(self) -> None:
+        """Drop the parent's connections without closing them for the parent."""
+        self._engine.dispose(close=False)
+
+    def fetch(self, statement: Statement, **given: Any) -> list[Row]:
+        """Run one statement in a transaction of its own, prepared where that is possible."""
+        with self._connection() as connection:
+            return self._run(connection, statement, given, preamble=INDEXES_ONLY)
+
+    def fetch_within(self, lock_timeout_ms: int, statement: Statement, **given: Any) -> list[Row]:
+        """The same, waiting for row locks at most so long; raises `LockNotAvailable` beyond it. Still one round trip."""
+        with self._connection() as connection:
+            return self._run(
+                connection,
+                statement,
+                given,
+                preamble=f"{INDEXES_ONLY}SET LOCAL lock_timeout = {int(lock_timeout_ms)}; ",
+            )
+
+    @contextmanager
+    def transaction(self) -> Iterator[DriverConnection]:
+        """A connection inside BEGIN and COMMIT; rolled back if the block raises."""
+        with self._connection() as connection:
+            driver = _driver(connection)
+            cursor = driver.cursor()
+            cursor.execute("BEGIN")
+            try:
+                yield driver
+            except BaseException:
+                if not driver.closed:
+                    cursor.execute("ROLLBACK")
+                raise
+            cursor.execute("COMMIT")
+
+    def bound(self, statement: Statement) -> BoundStatement:
+        found = self._bound.get(statement.name)
+        if found is None:
+            found = self._bound[statement.name] = statement.in_schema(self.schema)
+        return found
+
+    def _run(
+        self, connection: PoolProxiedConnection, statement: Statement, given: dict[str, Any], *, preamble: str
+    ) -> list[Row]:
+        bound = self.bound(statement)
+        arguments = bound.arguments(given)
+        cursor = _driver(connection).cursor()
+        if self._may_prepare:
+            prepared = connection.info.setdefault("prepared", set())
+            try:
+                if bound.name not in prepared:
+                    cursor.execute(bound.prepare)
+                    prepared.add(bound.name)
+                cursor.execute(preamble + bound.execute, arguments)
+                return cursor.fetchall()
+            except (psycopg2.errors.InvalidSqlStatementName, psycopg2.errors.DuplicatePreparedStatement):
+                # A transaction pooler gave us another server connection: nothing ran, and plain SQL works there.
+                self._may_prepare = False
+        cursor.execute(preamble + bound.plain, arguments)
+        return cursor.fetchall()
+
+    @contextmanager
+    def _connection(self) -> Iterator[PoolProxiedConnection]:
+        connection = self._engine.raw_connection()
+        try:
+            yield connection
+        except DATABASE_AWAY as error:
+            if isinstance(error, psycopg2.InterfaceError) or _driver(connection).closed:
+                connection.invalidate()
+            raise
+        finally:
+            connection.close()
+
+
+def _driver(connection: PoolProxiedConnection) -> DriverConnection:
+    driver = connection.driver_connection
+    assert isinstance(driver, DriverConnection)
+    return driver
+
+
+def _autocommit(driver: Any, _record: object) -> None:
+    driver.autocommit = True
+
+
+def check_connection(database: Database) -> None:
+    """Raise `ServiceUnavailable` with two lines if Postgres does not answer."""
+    try:
+        with database.transaction():
+            pass
+    except Exception as error:
+        where = database.url.render_as_string(hide_password=True)
+        first = str(error).strip().splitlines()[0] if str(error).strip() else type(error).__name__
+        raise ServiceUnavailable(
+            f"Postgres does not answer at {where}: {first}\n"
+            "Check DATABASE_URL and that the server is up; with DATABASE_URL unset, reminders starts its own."
+        ) from error

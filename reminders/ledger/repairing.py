@@ -1,0 +1,208 @@
+"""Claims that ended without their worker: one transaction that locks them, and the moves that put them right."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from datetime import datetime
+from typing import Any
+from uuid import UUID
+
+from reminders.domain.identity import uuid7
+from reminders.domain.retry_policy import LetterKind
+from reminders.ledger.database import Database
+from reminders.ledger.statement import Statement
+from reminders.pipeline.ports import Lapsed
+
+# A delivery that is no longer `sending` was finalized alone, while an application held the reminder's row.
+LOCK_LAPSED = Statement(
+    "lock_lapsed",
+    """
+WITH t AS MATERIALIZED (SELECT COALESCE(:now, clock_timestamp()) AS now),
+held AS MATERIALIZED (
+    SELECT id, delivery_key, attempts, alone_deaths, route, cancel_requested_at FROM {s}.due
+    WHERE status = 'sending' AND wake_at <= (SELECT now FROM t)
+    ORDER BY wake_at LIMIT :limit
+    FOR NO KEY UPDATE SKIP LOCKED
+)
+SELECT h.id::text, h.delivery_key, n.claim_number, n.status, n.on_unknown, h.attempts, h.alone_deaths, h.route,
+       h.cancel_requested_at IS NOT NULL,
+       COALESCE(extract(epoch FROM (SELECT now FROM t) - n.budget_started_at), 0)::float8,
+       COALESCE(extract(epoch FROM n.retry_at - (SELECT now FROM t)), 0)::float8,
+       n.letter_kind, n.confirmed_late_at IS NOT NULL
+FROM held h JOIN {s}.notification_deliveries n ON n.delivery_key = h.delivery_key
+""",
+    {"now": "timestamptz", "limit": "integer"},
+)
+
+_RECORD_LOST = """attempt AS (
+    INSERT INTO {s}.delivery_attempts
+        (delivery_key, claim_number, claimed_at, reminder_id, worker, outcome, error_class, reason, decision)
+    SELECT delivery_key, claim_number, claimed_at, reminder_id, worker, 'unknown', 'worker_lost',
+           'the worker ended before it recorded an outcome', :decision
+    FROM delivery
+    ON CONFLICT (delivery_key, claim_number, claimed_at) DO NOTHING
+)"""
+
+_T = "t AS MATERIALIZED (SELECT COALESCE(:now, clock_timestamp()) AS now)"
+
+REPEAT_IF_SENDING = Statement(
+    "repair_repeat",
+    f"""
+WITH {_T}, delivery AS (
+    UPDATE {{s}}.notification_deliveries n
+    SET status = 'retrying', retry_at = (SELECT now FROM t), uncertain_since = COALESCE(n.uncertain_since, n.claimed_at)
+    WHERE n.delivery_key = ANY(:keys) AND n.status = 'sending'
+    RETURNING n.delivery_key, n.claim_number, n.claimed_at, n.reminder_id, n.worker
+), {_RECORD_LOST}, noted AS (
+    UPDATE {{s}}.reminders r SET last_outcome = 'unknown' FROM delivery WHERE r.id = delivery.reminder_id
+)
+UPDATE {{s}}.due d
+SET status = 'pending', wake_at = (SELECT now FROM t), attempts = d.attempts + 1,
+    alone_deaths = d.alone_deaths + CASE WHEN d.route = 'alone' THEN 1 ELSE 0 END, route = 'alone'
+FROM delivery WHERE d.id = delivery.reminder_id
+RETURNING 1
+""",
+    {"now": "timestamptz", "keys": "text[]", "decision": "text"},
+)
+
+BURY = Statement(
+    "repair_bury",
+    f"""
+WITH {_T}, delivery AS (
+    UPDATE {{s}}.notification_deliveries n
+    SET status = CASE :letter WHEN 'unknown' THEN 'unknown' ELSE 'dead' END, letter_kind = :letter,
+        uncertain_since = COALESCE(n.uncertain_since, n.claimed_at), finished_at = (SELECT now FROM t)
+    WHERE n.delivery_key = ANY(:keys) AND n.status = 'sending'
+    RETURNING n.delivery_key, n.claim_number, n.claimed_at, n.reminder_id, n.worker
+), {_RECORD_LOST}, gone AS (
+    DELETE FROM {{s}}.due USING delivery WHERE due.id = delivery.reminder_id RETURNING due.id, due.attempts
+), letter AS (
+    INSERT INTO {{s}}.dead_letters (id, reminder_id, delivery_key, kind, error_class, reason, attempts)
+    SELECT l.letter_id, gone.id, l.key, :letter, 'worker_lost', :reason, gone.attempts + 1
+    FROM unnest(:letter_ids, :keys) AS l (letter_id, key)
+    JOIN delivery ON delivery.delivery_key = l.key JOIN gone ON gone.id = delivery.reminder_id
+    ON CONFLICT (reminder_id) WHERE state = 'open' DO NOTHING
+)
+UPDATE {{s}}.reminders r SET status = 'dead', last_outcome = 'unknown', finished_at = (SELECT now FROM t)
+FROM delivery WHERE r.id = delivery.reminder_id
+RETURNING 1
+""",
+    {"now": "timestamptz", "keys": "text[]", "letter": "text", "letter_ids": "uuid[]", "reason": "text", "decision": "text"},
+)  # fmt: skip
+
+CARRY_OVER = Statement(
+    "repair_carry_over",
+    f"""
+WITH {_T}, delivery AS MATERIALIZED (
+    SELECT n.delivery_key, n.reminder_id, n.retry_at, n.letter_kind, n.claim_number, d.attempts, r.expires_at,
+           CASE WHEN n.status = 'retrying' AND d.cancel_requested_at IS NOT NULL
+                THEN CASE WHEN n.uncertain_since IS NULL THEN 'cancelled' ELSE 'unknown' END
+                ELSE n.status END AS status
+    FROM {{s}}.notification_deliveries n
+    JOIN {{s}}.due d ON d.id = n.reminder_id
+    JOIN {{s}}.reminders r ON r.id = n.reminder_id
+    WHERE n.delivery_key = ANY(:keys) AND n.status <> 'sending'
+), ended AS (
+    UPDATE {{s}}.notification_deliveries n
+    SET status = delivery.status, finished_at = (SELECT now FROM t),
+        letter_kind = CASE delivery.status WHEN 'unknown' THEN 'unknown' END
+    FROM delivery WHERE n.delivery_key = delivery.delivery_key AND n.status = 'retrying' AND delivery.status <> 'retrying'
+), gone AS (
+    DELETE FROM {{s}}.due d USING delivery WHERE d.id = delivery.reminder_id AND delivery.status <> 'retrying'
+), woken AS (
+    UPDATE {{s}}.due d
+    SET status = 'pending', wake_at = LEAST(GREATEST(delivery.retry_at, (SELECT now FROM t)), delivery.expires_at),
+        attempts = d.attempts + 1, route = 'deliver'
+    FROM delivery WHERE d.id = delivery.reminder_id AND delivery.status = 'retrying'
+), letter AS (
+    INSERT INTO {{s}}.dead_letters (id, reminder_id, delivery_key, kind, error_class, reason, attempts)
+    SELECT l.letter_id, delivery.reminder_id, l.key, COALESCE(delivery.letter_kind, 'unknown'),
+           COALESCE(a.error_class, 'cancelled_while_uncertain'), COALESCE(a.reason, 'cancelled while uncertain'),
+           delivery.attempts + 1
+    FROM unnest(:letter_ids, :keys) AS l (letter_id, key)
+    JOIN delivery ON delivery.delivery_key = l.key
+    LEFT JOIN {{s}}.delivery_attempts a ON a.delivery_key = l.key AND a.claim_number = delivery.claim_number
+    WHERE delivery.status IN ('dead', 'unknown')
+    ON CONFLICT (reminder_id) WHERE state = 'open' DO NOTHING
+)
+UPDATE {{s}}.reminders r
+SET status = CASE delivery.status WHEN 'unknown' THEN 'dead' ELSE delivery.status END, finished_at = (SELECT now FROM t),
+    last_outcome = COALESCE(a.outcome, r.last_outcome)
+FROM delivery
+LEFT JOIN {{s}}.delivery_attempts a ON a.delivery_key = delivery.delivery_key AND a.claim_number = delivery.claim_number
+WHERE r.id = delivery.reminder_id AND delivery.status <> 'retrying'
+RETURNING 1
+""",
+    {"now": "timestamptz", "keys": "text[]", "letter_ids": "uuid[]"},
+)
+
+CONFIRMED_LATE = Statement(
+    "repair_confirmed_late",
+    f"""
+WITH {_T}, delivery AS (
+    UPDATE {{s}}.notification_deliveries n SET status = 'delivered', uncertain_since = NULL, finished_at = (SELECT now FROM t)
+    WHERE n.delivery_key = ANY(:keys) AND n.status = 'sending' AND n.confirmed_late_at IS NOT NULL
+    RETURNING n.delivery_key, n.claim_number, n.claimed_at, n.reminder_id, n.worker
+), {_RECORD_LOST}, gone AS (
+    DELETE FROM {{s}}.due USING delivery WHERE due.id = delivery.reminder_id
+)
+UPDATE {{s}}.reminders r SET status = 'delivered', last_outcome = 'delivered', finished_at = (SELECT now FROM t)
+FROM delivery WHERE r.id = delivery.reminder_id
+RETURNING 1
+""",
+    {"now": "timestamptz", "keys": "text[]", "decision": "text"},
+)
+
+
+class PostgresRepair:
+    """`reminders.pipeline.ports.RepairMoves` inside one open transaction."""
+
+    def __init__(self, fetch: Callable[..., list[tuple[Any, ...]]], limit: int) -> None:
+        self._fetch = fetch
+        self.lapsed = [_lapsed(row) for row in fetch(LOCK_LAPSED, limit=limit)]
+
+    def repeat(self, rows: Sequence[Lapsed]) -> None:
+        self._fetch(REPEAT_IF_SENDING, keys=_keys(rows), decision="repeat under the same key, alone")
+
+    def bury(self, rows: Sequence[Lapsed], kind: LetterKind, reason: str) -> None:
+        self._fetch(
+            BURY,
+            keys=_keys(rows),
+            letter=kind,
+            letter_ids=_new_ids(rows),
+            reason=reason,
+            decision=f"dead letter: {kind}",
+        )
+
+    def carry_over(self, rows: Sequence[Lapsed]) -> None:
+        self._fetch(CARRY_OVER, keys=_keys(rows), letter_ids=_new_ids(rows))
+
+    def confirm_late(self, rows: Sequence[Lapsed]) -> None:
+        self._fetch(CONFIRMED_LATE, keys=_keys(rows), decision="delivered: an earlier attempt reported it late")
+
+
+@contextmanager
+def repair_transaction(database: Database, limit: int, now: datetime | None) -> Iterator[PostgresRepair]:
+    """Lock up to `limit` lapsed claims, skipping those somebody works on, and commit what the block does with them."""
+    with database.transaction() as connection:
+
+        def fetch(statement: Statement, **given: Any) -> list[tuple[Any, ...]]:
+            bound = database.bound(statement)
+            with connection.cursor() as cursor:
+                cursor.execute(bound.plain, bound.arguments({"now": now, **given}))
+                return list(cursor.fetchall())
+
+        yield PostgresRepair(fetch, limit)
+
+
+def _lapsed(row: tuple[Any, ...]) -> Lapsed:
+    return Lapsed(UUID(row[0]), *row[1:])
+
+
+def _keys(rows: Sequence[Lapsed]) -> list[str]:
+    return [row.delivery_key for row in rows]
+
+
+def _new_ids(rows: Sequence[Lapsed]) -> list[str]:
+    return [str(uuid7()) for _ in rows]

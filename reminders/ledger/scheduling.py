@@ -1,0 +1,141 @@
+"""Writing reminders inside the caller's transaction. One statement for one row or a thousand."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from uuid import UUID
+
+from reminders.domain.errors import Conflict
+from reminders.domain.request import ReminderRequest
+from reminders.ledger.caller import CallersConnection, fetch
+from reminders.ledger.statement import Statement
+
+# Rows go in sorted by identity, so that two transactions that schedule the same reminders cannot deadlock. A conflict
+# is skipped, never raised: the caller's transaction must stay usable.
+INSERT = Statement(
+    "schedule",
+    """
+WITH input AS MATERIALIZED (
+    SELECT i.*, decode(i.identity, 'hex') AS identity_key, decode(i.hash, 'hex') AS request_hash
+    FROM json_to_recordset(:rows) AS i (
+        id uuid, tenant_id text, user_id text, kind text, channel text, destination text, destination_id uuid,
+        deduplicates boolean, reference text, slot text, data text, due_at timestamptz, zone text, expires_at timestamptz,
+        identity text, hash text, delivery_key text)
+), place AS (
+    INSERT INTO {s}.destinations (id, tenant_id, channel, address, deduplicates)
+    SELECT DISTINCT ON (i.destination_id) i.destination_id, i.tenant_id, i.channel, i.destination, i.deduplicates
+    FROM input i
+    WHERE NOT EXISTS (SELECT 1 FROM {s}.destinations known WHERE known.id = i.destination_id)
+    ORDER BY i.destination_id
+    ON CONFLICT (id) DO NOTHING
+), made AS (
+    INSERT INTO {s}.reminders (id, tenant_id, user_id, kind, channel, destination_id, reference, slot, data, due_at, zone,
+                               expires_at, identity_key, request_hash, delivery_key)
+    SELECT id, tenant_id, user_id, kind, channel, destination_id, reference, slot, data::jsonb, due_at, zone,
+           expires_at, identity_key, request_hash, delivery_key
+    FROM input ORDER BY identity_key
+    ON CONFLICT (identity_key) DO NOTHING
+    RETURNING id, tenant_id, due_at, delivery_key
+), woken AS (
+    INSERT INTO {s}.due (id, lane, wake_at, status, delivery_key)
+    SELECT id, tenant_id, due_at, 'pending', delivery_key FROM made
+)
+SELECT id::text FROM made
+""",
+    {"rows": "json"},
+)
+
+EXISTING = Statement(
+    "schedule_existing",
+    """
+SELECT encode(r.identity_key, 'hex'), encode(r.request_hash, 'hex'), r.id::text, r.delivery_key, r.due_at,
+       COALESCE(d.status, r.status), r.version
+FROM unnest(:identities) AS wanted (identity)
+JOIN {s}.reminders r ON r.identity_key = decode(wanted.identity, 'hex')
+LEFT JOIN {s}.due d ON d.id = r.id
+""",
+    {"identities": "text[]"},
+)
+
+
+@dataclass(frozen=True, slots=True)
+class ScheduledReminder:
+    """A reminder as it stands in the ledger. `created` is false when an earlier request had made it."""
+
+    id: UUID
+    delivery_key: str
+    due_at: datetime
+    status: str
+    version: int
+    created: bool
+
+
+def insert(
+    connection: CallersConnection, schema: str, requests: Sequence[ReminderRequest], deduplicates: Mapping[str, bool]
+) -> list[ScheduledReminder | Conflict]:
+    """Schedule all requests in the caller's transaction; the answers are in the order of the requests.
+
+    A request whose identity exists with other content yields a `Conflict` value in its place; nothing is raised for
+    it. `deduplicates` says for each channel whether its destinations are expected to deduplicate.
+    """
+    rows = json.dumps([_row(request, deduplicates[request.channel]) for request in requests], separators=(",", ":"))
+    made = {row[0] for row in fetch(connection, schema, INSERT, rows=rows)}
+    if len(made) == len(requests):
+        return [_created(request) for request in requests]
+    others = [request for request in requests if str(request.id) not in made]
+    # A second statement, for its newer snapshot: the row may have been committed while the first one waited for it.
+    found = {
+        row[0]: row for row in fetch(connection, schema, EXISTING, identities=[r.identity_key.hex() for r in others])
+    }
+    answers: list[ScheduledReminder | Conflict] = []
+    for request in requests:
+        if str(request.id) in made:
+            answers.append(_created(request))
+            continue
+        _, known_hash, known_id, key, due_at, status, version = found[request.identity_key.hex()]
+        if known_hash != request.request_hash.hex():
+            answers.append(_conflict(request, known_id))
+        else:
+            answers.append(
+                ScheduledReminder(UUID(known_id), key, due_at.astimezone(UTC), status, version, created=False)
+            )
+    return answers
+
+
+def _created(request: ReminderRequest) -> ScheduledReminder:
+    return ScheduledReminder(request.id, request.delivery_key, request.due_at, "pending", 1, created=True)
+
+
+def _conflict(request: ReminderRequest, known_id: str) -> Conflict:
+    about = (
+        f"reference {request.reference!r}" if request.reference is not None else f"instant {request.due_at.isoformat()}"
+    )
+    return Conflict(
+        f"reminder {known_id} already stands for this tenant, user, kind, channel, slot and {about}, with another "
+        "destination, time, zone, data or expiry; reschedule it to move it, or give the new one its own slot"
+    )
+
+
+def _row(request: ReminderRequest, deduplicates: bool) -> dict[str, object]:
+    return {
+        "id": str(request.id),
+        "tenant_id": request.tenant_id,
+        "user_id": request.user_id,
+        "kind": request.kind,
+        "channel": request.channel,
+        "destination": request.destination,
+        "destination_id": str(request.destination_id),
+        "deduplicates": deduplicates,
+        "reference": request.reference,
+        "slot": request.slot,
+        "data": request.data,
+        "due_at": request.due_at.isoformat(),
+        "zone": request.zone,
+        "expires_at": None if request.expires_at is None else request.expires_at.isoformat(),
+        "identity": request.identity_key.hex(),
+        "hash": request.request_hash.hex(),
+        "delivery_key": request.delivery_key,
+    }

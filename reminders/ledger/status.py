@@ -1,0 +1,86 @@
+"""The ledger's side of `reminders status`, and the partitions that maintenance keeps ahead."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+from typing import Any
+
+from reminders.ledger.database import Database
+from reminders.ledger.statement import Statement
+
+STATUS = Statement(
+    "status",
+    """
+WITH t AS MATERIALIZED (SELECT COALESCE(:now, clock_timestamp()) AS now),
+live AS (SELECT status, count(*) AS n FROM {s}.due GROUP BY status),
+ended AS (
+    SELECT status, count(*) AS n FROM {s}.reminders
+    WHERE finished_at > (SELECT now FROM t) - interval '24 hours' GROUP BY status
+)
+SELECT (SELECT json_object_agg(status, n) FROM (SELECT * FROM live UNION ALL SELECT * FROM ended) c),
+       (SELECT extract(epoch FROM (SELECT now FROM t) - min(wake_at))::float8 FROM {s}.due
+        WHERE wake_at <= (SELECT now FROM t) AND status <> 'sending'),
+       (SELECT count(*) FROM {s}.due WHERE status IN ('published', 'sending')),
+       (SELECT last_at FROM {s}.ticks WHERE name = 'scan_due'),
+       (SELECT COALESCE(sum(dropped), 0)::bigint FROM {s}.ticks),
+       (SELECT count(*) FROM {s}.dead_letters WHERE state = 'open')
+""",
+    {"now": "timestamptz"},
+)
+
+# A partition is made before its month begins: once rows of that month lie in the DEFAULT partition, making it would
+# have to scan that partition under a lock.
+MONTHS_AHEAD = 3
+MISSING_PARTITIONS = Statement(
+    "missing_partitions",
+    """
+SELECT 'delivery_attempts_' || to_char(month, 'YYYY_MM'), month::date::text, (month + interval '1 month')::date::text
+FROM generate_series(date_trunc('month', clock_timestamp() AT TIME ZONE 'UTC'),
+                     date_trunc('month', clock_timestamp() AT TIME ZONE 'UTC') + make_interval(months => :ahead),
+                     interval '1 month') AS month
+WHERE to_regclass('{s}.delivery_attempts_' || to_char(month, 'YYYY_MM')) IS NULL
+""",
+    {"ahead": "integer"},
+)
+
+COUNTED = (
+    "pending",
+    "leased",
+    "published",
+    "sending",
+    "held",
+    "delivered",
+    "suppressed",
+    "cancelled",
+    "expired",
+    "shadowed",
+    "dead",
+)
+
+
+def ledger_status(database: Database, now: datetime | None = None) -> dict[str, Any]:
+    """Counts (live states exact, terminal ones of the last 24 h) and ages in seconds."""
+    counts, oldest, in_flight, last_tick, dropped, letters = database.fetch(STATUS, now=now)[0]
+    counts = counts or {}
+    return {
+        "counts": {status: counts.get(status, 0) for status in COUNTED},
+        "oldest_due_age_seconds": round(oldest, 3) if oldest is not None else 0.0,
+        "in_flight": in_flight,
+        "last_tick_at": last_tick and last_tick.astimezone(UTC).isoformat().replace("+00:00", "Z"),
+        "dropped_ticks": dropped,
+        "dead_letters_open": letters,
+        "held": 0,
+    }
+
+
+def make_partitions(database: Database) -> list[str]:
+    """Create the months of `delivery_attempts` that are missing, up to `MONTHS_AHEAD`; return their names."""
+    missing = database.fetch(MISSING_PARTITIONS, ahead=MONTHS_AHEAD)
+    for name, start, end in missing:
+        with database.transaction() as connection, connection.cursor() as cursor:
+            cursor.execute("SET LOCAL lock_timeout = '2s'")
+            cursor.execute(
+                f"CREATE TABLE IF NOT EXISTS {database.schema}.{name} PARTITION OF {database.schema}.delivery_attempts "
+                f"FOR VALUES FROM ('{start} 00:00:00+00') TO ('{end} 00:00:00+00')"
+            )
+    return [name for name, *_ in missing]

@@ -1,0 +1,111 @@
+"""Deliver: claim, call the provider, finalize. Acknowledging the message is the task's last step.
+
+No transaction is open during the call, and nothing here holds a reminder in memory that the ledger does not have.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import logging
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from uuid import UUID
+
+from reminders.domain.identity import uuid7
+from reminders.domain.outcomes import Outcome, Unknown
+from reminders.pipeline.finalize import Finalize
+from reminders.pipeline.ports import Claim, ClaimLedger, Provider, Report
+
+logger = logging.getLogger(__name__)
+
+BUSY_PAUSES = (0.02, 0.06, 0.12)
+"""Seconds to wait before asking again for a row that somebody has locked for a moment."""
+FINALIZE_ROOM = 5.0
+"""Seconds of the claim that must be left after the call's deadline, to record the outcome in."""
+CALL_AGAIN_AFTER = 1.0
+_RUNS_THROUGH_SUSPENSION = getattr(time, "CLOCK_BOOTTIME", time.CLOCK_MONOTONIC)
+
+
+def seconds_since_boot() -> float:
+    """A clock that goes on while the machine is suspended, where the system has one (Linux)."""
+    return time.clock_gettime(_RUNS_THROUGH_SUSPENSION)
+
+
+@dataclass(frozen=True, slots=True)
+class DeliverPolicy:
+    """Seconds from the settings."""
+
+    claim: float
+    http_deadline: float
+
+
+@dataclass(frozen=True, slots=True)
+class Deliver:
+    """One worker process's way of delivering."""
+
+    claims: ClaimLedger
+    providers: Callable[[str], Provider | None]
+    finalize: Finalize
+    policy: DeliverPolicy
+    clock: Callable[[], float] = seconds_since_boot
+    pause: Callable[[float], None] = time.sleep
+
+    def __call__(self, reminder_id: UUID, delivery_key: str) -> str:
+        """Carry one message through; return in one word what became of it. Raises only before a claim commits."""
+        asked_at = self.clock()
+        claim = self._claim(reminder_id, delivery_key)
+        if isinstance(claim, str):
+            return claim
+        # Crash here: `sending` under this claim, provider not called. The claim's end repeats it or puts it to review.
+        provider = self.providers(claim.delivery.channel)
+        if provider is None:
+            logger.error(
+                "deliver.no_provider channel=%s key=%s: this worker lacks it", claim.delivery.channel, delivery_key
+            )
+            return self.finalize.give_back(claim, 60.0)
+        try:
+            body = provider.render(claim.delivery)
+        except Exception as error:
+            logger.exception("deliver.render_failed key=%s", delivery_key)
+            return self.finalize.pipeline_fault(
+                claim, "render_failed", f"{type(error).__name__} while rendering the body"
+            )
+        body_hash = hashlib.sha256(body).digest()
+        if claim.body_hash is not None and claim.body_hash != body_hash:
+            return self.finalize.pipeline_fault(
+                claim, "body_changed", "the body differs from what an earlier attempt sent; nothing was sent"
+            )
+        left = self.policy.claim - (self.clock() - asked_at)
+        if left < self.policy.http_deadline + FINALIZE_ROOM:
+            # Suspended or starved since the claim was asked for: a call now might outlive the claim.
+            return self.finalize.give_back(claim, CALL_AGAIN_AFTER)
+        started = time.monotonic()
+        outcome = self._call(provider, claim, body)
+        # Crash here: `sending`, the provider was called. Repeated only where the destination deduplicates.
+        duration_ms = round((time.monotonic() - started) * 1000)
+        # Crash here, after the commit inside: final, message unacknowledged. It comes again and finds the reminder done.
+        return self.finalize(claim, Report(outcome, duration_ms, body_hash))
+
+    def _claim(self, reminder_id: UUID, delivery_key: str) -> Claim | str:
+        token = uuid7()
+        for pause in (*BUSY_PAUSES, None):
+            claim = self.claims.claim(reminder_id, delivery_key, token, self.policy.claim)
+            if claim is not None:
+                return claim
+            reason = self.claims.refusal(reminder_id, delivery_key)
+            if reason != "busy" or pause is None:
+                logger.info("deliver.no_claim reason=%s key=%s", reason, delivery_key)
+                return reason
+            self.pause(pause)
+        raise AssertionError("the last pause is None")
+
+    def _call(self, provider: Provider, claim: Claim, body: bytes) -> Outcome:
+        try:
+            return provider.send(claim.delivery, body, self.policy.http_deadline)
+        except Exception as error:
+            # A provider must not raise; one that does may have sent.
+            logger.exception(
+                "deliver.provider_raised channel=%s key=%s", claim.delivery.channel, claim.delivery.delivery_key
+            )
+            return Unknown(error_class="provider_raised", reason=type(error).__name__)

@@ -1,0 +1,102 @@
+"""Finalize: decide what follows from an outcome, and commit both. Retried here until it is done; never by the queue."""
+
+from __future__ import annotations
+
+import logging
+import random
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+from reminders.domain.outcomes import Rejected, Unknown
+from reminders.domain.retry_policy import Bury, Decision, Deliver, Park, decide
+from reminders.pipeline.ports import Claim, FinalizeLedger, Report
+
+logger = logging.getLogger(__name__)
+
+KEEP_TRYING = 120.0
+"""Seconds for which an outcome that Postgres does not take is offered again; then it is in the log alone."""
+
+
+@dataclass(frozen=True, slots=True)
+class RetryPolicy:
+    """Counts and seconds from the settings."""
+
+    max_attempts: int
+    delays: Sequence[float]
+    max_wait: float
+
+
+@dataclass(frozen=True, slots=True)
+class Finalize:
+    """Records outcomes for one worker process. `faults` are the errors that mean the database is away."""
+
+    ledger: FinalizeLedger
+    policy: RetryPolicy
+    faults: tuple[type[Exception], ...]
+    pause: Callable[[float], None] = time.sleep
+    jitter: Callable[[], float] = random.random
+
+    def __call__(self, claim: Claim, report: Report) -> str:
+        """Commit the outcome and what follows from it; return in one word what the reminder has become."""
+        decision = decide(
+            report.outcome,
+            attempts_used=claim.attempts + 1,
+            uncertain=claim.uncertain,
+            on_unknown=claim.on_unknown,
+            max_attempts=self.policy.max_attempts,
+            delays=self.policy.delays,
+            waited=claim.waited,
+            max_wait=self.policy.max_wait,
+            jitter=self.jitter(),
+        )
+        return self._commit(claim, report, decision)
+
+    def pipeline_fault(self, claim: Claim, error_class: str, reason: str) -> str:
+        """Nothing was sent and the fault is ours: a dead letter for our own operators, not a storm of retries."""
+        report = Report(Rejected(error_class=error_class, reason=reason), duration_ms=0, body_hash=None)
+        return self._commit(claim, report, Bury("unknown" if claim.uncertain else "pipeline"))
+
+    def give_back(self, claim: Claim, seconds: float) -> str:
+        """The provider was not called: the claim goes back and burns nothing."""
+        return "given_back" if self.ledger.release_not_called_if_sending(claim, seconds) else "lapsed"
+
+    def _commit(self, claim: Claim, report: Report, decision: Decision) -> str:
+        end = time.monotonic() + KEEP_TRYING
+        wait = 0.1
+        while True:
+            try:
+                return self._commit_once(claim, report, decision)
+            except self.faults as error:
+                if time.monotonic() > end:
+                    logger.critical(
+                        "finalize.not_recorded key=%s outcome=%s error_class=%s", claim.delivery.delivery_key,
+                        report.outcome.name, report.outcome.error_class,
+                    )  # fmt: skip
+                    return "not_recorded"
+                logger.warning(
+                    "finalize.database_away key=%s error=%s", claim.delivery.delivery_key, type(error).__name__
+                )
+                self.pause(wait)
+                wait = min(wait * 2, 5.0)
+
+    def _commit_once(self, claim: Claim, report: Report, decision: Decision) -> str:
+        match decision:
+            case Deliver():
+                state, answer = self.ledger.finalize_delivered_if_sending(claim, report), "delivered"
+            case Park():
+                state, answer = self.ledger.finalize_parked_if_sending(claim, report, decision), "parked"
+            case Bury():
+                state, answer = self.ledger.finalize_buried_if_sending(claim, report, decision), "dead"
+        if state == "cancel requested":
+            state, answer = self._end_as_cancelled(claim, report)
+        if state == "lapsed":
+            self.ledger.record_late(claim, report)
+            logger.warning("finalize.lapsed key=%s outcome=%s", claim.delivery.delivery_key, report.outcome.name)
+            return "lapsed"
+        return answer
+
+    def _end_as_cancelled(self, claim: Claim, report: Report) -> tuple[str, str]:
+        if claim.uncertain or isinstance(report.outcome, Unknown):
+            return self.ledger.finalize_buried_if_sending(claim, report, Bury("unknown")), "dead"
+        return self.ledger.finalize_cancelled_if_sending(claim, report), "cancelled"

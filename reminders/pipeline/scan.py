@@ -1,0 +1,160 @@
+"""Scan: find what is due, lease it, publish it into real room, and hold the minute.
+
+A tick of beat only wakes the scan. What is due is decided by the ledger's clock and index; any number of scans may
+run at once.
+"""
+
+from __future__ import annotations
+
+import logging
+import time
+from dataclasses import dataclass, field
+from threading import Event
+from uuid import UUID
+
+from reminders.domain.identity import uuid7
+from reminders.pipeline.ports import Gauge, Look, Message, Publisher, ScanLedger
+from reminders.pipeline.publish import publish
+from reminders.pipeline.repair import RepairPolicy, repair
+
+logger = logging.getLogger(__name__)
+
+LONGEST_PAUSE = 1.0
+"""Seconds between two looks at the most: reminders scheduled meanwhile are seen within it."""
+SHORTEST_PAUSE = 0.05
+"""Seconds between two looks at the least, so that a steady trickle is taken in handfuls."""
+PAUSE_WHEN_FULL = 0.025
+LANES_GOOD_FOR = 1.0
+"""Seconds for which the list of lanes with due work is used; finding it costs a probe per lane."""
+LOST_AFTER = 2.0
+"""Seconds for which a published row counts as in flight even if the broker does not show its message."""
+
+
+@dataclass(frozen=True, slots=True)
+class ScanPolicy:
+    """Seconds and counts from the settings."""
+
+    batch: int
+    in_flight: int
+    lease: float
+    redeliver: float
+    repair: RepairPolicy
+
+
+@dataclass(frozen=True, slots=True)
+class Pass:
+    """What one pass did."""
+
+    leased: int
+    published: int
+    full: bool
+    """Work is due that found no room."""
+    seconds_to_next: float | None
+
+
+@dataclass
+class Scan:
+    """One scanner's memory between looks; everything that matters is in the ledger."""
+
+    ledger: ScanLedger
+    publisher: Publisher
+    gauge: Gauge
+    policy: ScanPolicy
+    _lanes: list[str] = field(default_factory=list)
+    _lanes_found_at: float = float("-inf")
+    _turn: int = 0
+    _excess_before: int = 0
+    _excess_checked_at: float = float("-inf")
+
+    def hold(self, seconds: float, stop: Event) -> int:
+        """Keep looking for `seconds`, or until `stop` is set; return how many messages went out."""
+        end = time.monotonic() + seconds
+        sent = 0
+        while not stop.is_set() and time.monotonic() < end:
+            done = self.once()
+            sent += done.published
+            stop.wait(min(_pause(done), max(0.0, end - time.monotonic())))
+        return sent
+
+    def once(self) -> Pass:
+        """One pass: repair what lapsed, then lease and publish as much as there is room for."""
+        limit = self.policy.batch
+        look = self.ledger.look(limit + 1)
+        if look.lapsed:
+            repair(self.ledger, self.policy.repair, limit)
+            look = self.ledger.look(limit + 1)
+        room = self._room(look)
+        if not look.due or room <= 0:
+            return Pass(0, 0, full=bool(look.due), seconds_to_next=look.seconds_to_next)
+        limit = min(limit, room)
+        token = uuid7()
+        messages = self._lease(look, limit, token)
+        # Crash here: rows `leased`; the lease's end wakes them.
+        if not messages:
+            return Pass(0, 0, full=False, seconds_to_next=look.seconds_to_next)
+        sent = publish(
+            self.ledger, self.publisher, messages, token, redeliver=self.policy.redeliver, lease=self.policy.lease
+        )
+        # A broker that refuses is not full: hammering it with lease after lease would only age the leases.
+        more = sent == len(messages) and look.due > len(messages)
+        return Pass(len(messages), sent, full=more, seconds_to_next=look.seconds_to_next)
+
+    def _room(self, look: Look) -> int:
+        on_broker = self.gauge.in_flight()
+        in_ledger = look.published + look.sending
+        if on_broker is None:
+            return 0
+        self._notice_lost_messages(in_ledger - on_broker)
+        return self.policy.in_flight - max(on_broker, in_ledger)
+
+    def _notice_lost_messages(self, excess: int) -> None:
+        """Wake published rows whose messages the broker no longer has.
+
+        A flush, a restart that lost its tail or a worker killed with messages in hand leave rows `published` without a
+        message. One comparison may fall between a commit and a message; two in a row, a while apart, do not.
+        """
+        now = time.monotonic()
+        if now - self._excess_checked_at < LOST_AFTER / 4:
+            return
+        lost = min(excess, self._excess_before)
+        self._excess_before, self._excess_checked_at = max(0, excess), now
+        if lost <= 0:
+            return
+        woken = self.ledger.wake_lost_messages(lost, LOST_AFTER)
+        if woken:
+            logger.warning("scan.messages_lost count=%d: published, but no longer on the broker; sent again", woken)
+
+    def _lease(self, look: Look, limit: int, token: UUID) -> list[Message]:
+        if look.due <= limit:
+            return self.ledger.lease(limit, self.policy.lease, token)
+        lanes = self._lanes_in_turn()
+        if len(lanes) <= 1:
+            return self.ledger.lease(limit, self.policy.lease, token)
+        holding = self.ledger.in_flight_by_lane()
+        share = max(1, -(-limit // len(lanes)))
+        half = max(1, self.policy.in_flight // 2)
+        takes = [(lane, min(share, half - holding.get(lane, 0))) for lane in lanes]
+        messages = self.ledger.lease_from_lanes(
+            [take for take in takes if take[1] > 0], limit, self.policy.lease, token
+        )
+        if not messages:
+            # The list was stale: its lanes are served. The next pass finds the lanes anew.
+            self._lanes_found_at = float("-inf")
+        return messages
+
+    def _lanes_in_turn(self) -> list[str]:
+        now = time.monotonic()
+        if now - self._lanes_found_at > LANES_GOOD_FOR:
+            self._lanes, self._lanes_found_at = self.ledger.lanes_with_due_work(), now
+        if not self._lanes:
+            return []
+        self._turn = (self._turn + self.policy.batch) % len(self._lanes)
+        return self._lanes[self._turn :] + self._lanes[: self._turn]
+
+
+def _pause(done: Pass) -> float:
+    if done.full:
+        return PAUSE_WHEN_FULL
+    if done.seconds_to_next is None:
+        return LONGEST_PAUSE
+    return min(LONGEST_PAUSE, max(SHORTEST_PAUSE, done.seconds_to_next))

@@ -1,0 +1,219 @@
+"""A small parent for Celery processes: starts them, starts them again, stops them in bounded time.
+
+Celery's own processes need one: a worker can die when Redis restarts under it, and a warm stop of a thread pool waits
+without bound. `supervise` runs in the main thread of a process of its own.
+
+How the children are tied to the parent:
+
+- Each child is in a process group of its own, so a terminal's Ctrl-C reaches the parent alone; the parent passes every
+  signal on as SIGTERM. A platform that signals all processes at once makes that two SIGTERMs, which Celery answers
+  with the same warm stop. (A second SIGINT would be a cold one.)
+- Each child holds the reading end of a pipe whose writing end only the parent has. When the parent is killed the pipe
+  ends, and the child stops itself the same way: warm, then hard after the grace. That works on every Unix; Linux's
+  PR_SET_PDEATHSIG does not, and would allow no warm stop.
+"""
+
+from __future__ import annotations
+
+import logging
+import os
+import select
+import signal
+import subprocess
+import sys
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from time import monotonic
+from types import FrameType, TracebackType
+from typing import Self
+
+from reminders.domain.errors import RemindersError
+from reminders.settings import load
+from reminders.supervised import LIFELINE
+
+logger = logging.getLogger(__name__)
+
+FIRST_DELAY = 0.5
+LONGEST_DELAY = 10.0
+"""Seconds before a child that ended is started again; doubled from the first to the longest."""
+SETTLED_AFTER = 30.0
+"""Seconds of life after which the next delay is the first one again."""
+STOP_SIGNALS = (signal.SIGTERM, signal.SIGINT, signal.SIGHUP)
+
+
+@dataclass(frozen=True, slots=True)
+class Child:
+    """One process to keep running. `environ` is added to the parent's."""
+
+    name: str
+    argv: tuple[str, ...]
+    environ: Mapping[str, str] = field(default_factory=dict, repr=False)
+
+
+def supervise(children: Sequence[Child], grace: float) -> int:
+    """Keep `children` running until a stop signal; return the exit code, 0.
+
+    Children get SIGTERM then, and SIGKILL once `grace` seconds have passed. Needs the main thread.
+    """
+    with _Signals() as signals, _Lifeline() as lifeline:
+        slots = [_Slot(child, grace, lifeline) for child in children]
+        while not signals.stop:
+            for slot in slots:
+                slot.tend()
+            signals.wait(min(slot.due_in() for slot in slots))
+        logger.info("Stopping; at most %.0f s", grace)
+        _stop(slots, grace, signals)
+    return 0
+
+
+def _stop(slots: Sequence[_Slot], grace: float, signals: _Signals) -> None:
+    deadline = monotonic() + grace
+    for slot in slots:
+        slot.send(signal.SIGTERM)
+    while any(slot.alive() for slot in slots) and monotonic() < deadline:
+        signals.wait(deadline - monotonic())
+    for slot in slots:
+        if slot.alive():
+            # Crash here: whatever it had claimed stays `sending`; the scan repairs it at the claim's end.
+            logger.warning("%s did not stop within %.0f s; killing it", slot.child.name, grace)
+            slot.send(signal.SIGKILL)
+    for slot in slots:
+        slot.reap()
+
+
+class _Slot:
+    """One child's place: the process that fills it now, and when the next may."""
+
+    def __init__(self, child: Child, grace: float, lifeline: _Lifeline) -> None:
+        self.child = child
+        self._grace = grace
+        self._lifeline = lifeline
+        self._process: subprocess.Popen[bytes] | None = None
+        self._started = 0.0
+        self._start_at = 0.0
+        self._delay = FIRST_DELAY
+
+    def tend(self) -> None:
+        """Note that the process ended; start the next when it is time."""
+        if self._process is not None and self._process.poll() is not None:
+            self._note_end(_how(self._process.returncode))
+            self._process = None
+        if self._process is None and monotonic() >= self._start_at:
+            self._start()
+
+    def due_in(self) -> float:
+        """Seconds until `tend` has something to do that no signal announces."""
+        return 60.0 if self._process is not None else max(0.0, self._start_at - monotonic())
+
+    def alive(self) -> bool:
+        return self._process is not None and self._process.poll() is None
+
+    def send(self, signum: int) -> None:
+        if self._process is not None:
+            self._process.send_signal(signum)
+
+    def reap(self) -> None:
+        if self._process is not None:
+            self._process.wait()
+
+    def _start(self) -> None:
+        environ = {**os.environ, **self.child.environ, **self._lifeline.environ(self._grace)}
+        self._started = monotonic()
+        try:
+            self._process = subprocess.Popen(  # noqa: S603 - argv is built by this package
+                self.child.argv,
+                stdin=subprocess.DEVNULL,
+                env=environ,
+                pass_fds=(self._lifeline.reading_end,),
+                process_group=0,
+            )
+        except OSError as error:  # no memory, no processes left
+            self._note_end(f"could not be started ({error})")
+            return
+        logger.info("%s started as process %d", self.child.name, self._process.pid)
+
+    def _note_end(self, how: str) -> None:
+        if monotonic() - self._started >= SETTLED_AFTER:
+            self._delay = FIRST_DELAY
+        logger.warning("%s %s; starting it again in %.1f s", self.child.name, how, self._delay)
+        self._start_at = monotonic() + self._delay
+        self._delay = min(2 * self._delay, LONGEST_DELAY)
+
+
+def _how(code: int) -> str:
+    return f"was killed by {signal.Signals(-code).name}" if code < 0 else f"ended with code {code}"
+
+
+class _Lifeline:
+    """The pipe that ends when this process does."""
+
+    def __enter__(self) -> Self:
+        self.reading_end, self._writing_end = os.pipe()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        os.close(self._writing_end)
+        os.close(self.reading_end)
+
+    def environ(self, grace: float) -> dict[str, str]:
+        """What a child needs to hold on to it; read by `reminders.supervised`."""
+        return {LIFELINE: f"{self.reading_end} {grace}"}
+
+
+class _Signals:
+    """Turns stop signals and ended children into something to wait for."""
+
+    def __init__(self) -> None:
+        self.stop = False
+
+    def __enter__(self) -> Self:
+        self._read, self._write = os.pipe()
+        os.set_blocking(self._write, False)
+        os.set_blocking(self._read, False)
+        self._previous_fd = signal.set_wakeup_fd(self._write, warn_on_full_buffer=False)
+        self._previous = {signum: signal.signal(signum, self._on_stop) for signum in STOP_SIGNALS}
+        self._previous[signal.SIGCHLD] = signal.signal(signal.SIGCHLD, _on_child)
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        for signum, handler in self._previous.items():
+            signal.signal(signum, handler)
+        signal.set_wakeup_fd(self._previous_fd)
+        os.close(self._read)
+        os.close(self._write)
+
+    def wait(self, seconds: float) -> None:
+        """Return after a signal, or after `seconds`."""
+        readable, _, _ = select.select([self._read], [], [], max(0.0, seconds))
+        if readable:
+            os.read(self._read, 4096)
+
+    def _on_stop(self, _signum: int, _frame: FrameType | None) -> None:
+        self.stop = True
+
+
+def main(arguments: Sequence[str]) -> int:
+    """`python -m reminders.supervise beat` or `flower`: the process lines that have no command of their own."""
+    from reminders.process_lines import beat_child, flower_child  # noqa: PLC0415 - it builds on this module
+
+    logging.basicConfig(level=logging.INFO, format="%(asctime)s supervise: %(message)s")
+    if list(arguments) not in (["beat"], ["flower"]):
+        print("Usage: python -m reminders.supervise beat|flower", file=sys.stderr)  # noqa: T201
+        return 2
+    try:
+        settings = load()
+        child = beat_child(settings) if arguments[0] == "beat" else flower_child(settings, os.environ)
+    except RemindersError as error:
+        print(error, file=sys.stderr)  # noqa: T201
+        return 1
+    return supervise([child], settings.grace)
+
+
+def _on_child(_signum: int, _frame: FrameType | None) -> None:
+    """A handler must exist for the wake-up byte to be written."""
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

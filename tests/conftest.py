@@ -1,0 +1,87 @@
+"""What tests share: one Postgres and one Redis for the whole run, emptied before each test that asks for them."""
+
+from __future__ import annotations
+
+import os
+import tempfile
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+import redis
+
+from reminders import api, bootstrap
+from reminders.embedded import Services, running
+from reminders.ledger.database import Database
+from reminders.ledger.migrations import migrate
+from reminders.ledger.status import make_partitions
+from reminders.settings import Secret, Settings
+
+SIGNING_SECRET = "tests-only-signing-secret-0123456789"
+TABLES = "ticks, dead_letters, delivery_attempts, notification_deliveries, due, reminders, destinations"
+
+
+@pytest.fixture(scope="session")
+def services() -> Iterator[Services]:
+    """Embedded Postgres and Redis of this test run alone."""
+    with tempfile.TemporaryDirectory(prefix="reminders-tests-") as home, running(Path(home)) as found:
+        yield found
+
+
+@pytest.fixture(scope="session")
+def migrated(services: Services) -> str:
+    """The URL of a database whose schema is at head."""
+    migrate(services.database_url, "reminders")
+    database = Database(services.database_url, schema="reminders")
+    make_partitions(database)
+    database.close()
+    return services.database_url
+
+
+@pytest.fixture(autouse=True)
+def clean_environment(monkeypatch: pytest.MonkeyPatch) -> None:
+    """No setting of the developer's shell reaches a test; webhooks may go to loopback."""
+    for name in [name for name in os.environ if name.startswith("REMINDERS_") or name in {"DATABASE_URL", "REDIS_URL"}]:
+        monkeypatch.delenv(name)
+    monkeypatch.setenv("REMINDERS_ALLOW_PRIVATE", "1")
+    monkeypatch.setenv("REMINDERS_WEBHOOK_SECRET", SIGNING_SECRET)
+    api._settings.cache_clear()
+    for cached in (
+        bootstrap.installation,
+        bootstrap.database,
+        bootstrap.scan_ledger,
+        bootstrap.scan,
+        bootstrap.deliver,
+    ):
+        cached.cache_clear()
+
+
+@pytest.fixture
+def database(migrated: str) -> Iterator[Database]:
+    """An empty ledger."""
+    database = Database(migrated, schema="reminders", pool_size=40)
+    with database.transaction() as connection, connection.cursor() as cursor:
+        cursor.execute("SET LOCAL search_path = reminders")
+        cursor.execute(f"TRUNCATE {TABLES}")
+    yield database
+    database.close()
+
+
+@pytest.fixture
+def broker(services: Services) -> Iterator[redis.Redis]:
+    """An empty Redis."""
+    client = redis.Redis.from_url(services.redis_url)
+    client.flushall()
+    yield client
+    client.close()
+
+
+@pytest.fixture
+def settings(services: Services) -> Settings:
+    """Settings that point at the run's own services."""
+    return Settings(
+        database_url=Secret(services.database_url),
+        redis_url=Secret(services.redis_url),
+        webhook_secret=Secret(SIGNING_SECRET),
+        allow_private=True,
+    )

@@ -1,0 +1,130 @@
+"""How channels are found, and the `log` channel, which is the smallest of them."""
+
+from __future__ import annotations
+
+import logging
+import subprocess
+import sys
+from datetime import UTC, datetime
+from importlib.metadata import EntryPoint
+from uuid import UUID
+
+import pytest
+
+from reminders.domain.delivery import Delivery
+from reminders.domain.errors import InvalidInput, SettingsError
+from reminders.domain.outcomes import Delivered
+from reminders.providers import registry
+from reminders.settings import Secret, Settings
+
+
+@pytest.fixture
+def installed(monkeypatch):
+    """Replaces what is installed by the given entry points."""
+
+    def install(*points):
+        monkeypatch.setattr(registry, "entry_points", lambda **_: [EntryPoint(n, v, registry.GROUP) for n, v in points])
+        registry._installed.cache_clear()
+        registry.load.cache_clear()
+
+    yield install
+    monkeypatch.undo()
+    registry._installed.cache_clear()
+    registry.load.cache_clear()
+
+
+def test_the_built_in_channels_are_installed():
+    assert {"log", "webhook"} <= set(registry.channels())
+    assert list(registry.channels()) == sorted(registry.channels())
+
+
+@pytest.mark.parametrize("name", ["log", "webhook"])
+def test_a_provider_has_what_the_pipeline_asks_for(name):
+    provider = registry.load(name, Settings())
+    assert (provider.channel, provider.deduplicates, provider.body_format) == (name, True, 1)
+    assert registry.load(name, Settings()) is provider
+    assert registry.load("webhook", Settings(webhook_secret=Secret("s" * 24))) is not provider
+
+
+@pytest.mark.parametrize("name", ["fax", "", "Webhook", "log ", "\ud800", "x" * 10_000])
+def test_an_unknown_channel_is_refused_with_the_known_ones(name):
+    with pytest.raises(InvalidInput) as refusal:
+        registry.load(name, Settings())
+    assert refusal.value.field == "channel"
+    assert "known channels: log, webhook" in refusal.value.reason
+    assert len(refusal.value.reason) < 200
+
+
+def test_two_packages_that_offer_one_channel_are_refused(installed):
+    installed(("fax", "one.fax:provider"), ("fax", "two.fax:provider"))
+    assert registry.channels() == ("fax",)
+    with pytest.raises(SettingsError, match=r"offered by several packages \(one.fax:provider, two.fax:provider\)"):
+        registry.load("fax", Settings())
+
+
+@pytest.mark.parametrize("value", ["no_such_module_here:provider", "reminders.providers.log:no_such_name"])
+def test_a_channel_that_cannot_be_loaded_says_where_from(installed, value):
+    installed(("fax", value))
+    with pytest.raises(SettingsError, match=f"channel fax cannot be loaded from {value}"):
+        registry.load("fax", Settings())
+
+
+def test_a_provider_under_a_foreign_name_is_refused(installed):
+    installed(("fax", "reminders.providers.log:provider"))
+    with pytest.raises(SettingsError, match="calls itself 'log'"):
+        registry.load("fax", Settings())
+
+
+def test_importing_and_validating_loads_neither_celery_nor_http():
+    program = (
+        "import sys\n"
+        "from reminders.providers import registry\n"
+        "from reminders.settings import Settings\n"
+        "registry.channels()\n"
+        "registry.load('webhook', Settings()).check_destination('https://example.com/')\n"
+        "unwanted = {'celery', 'kombu', 'redis', 'reminders.providers.http_client'}\n"
+        "print(sorted(unwanted & set(sys.modules)))"
+    )
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True, timeout=60)
+    assert done.stdout == "[]\n"
+
+
+DELIVERY = Delivery(
+    reminder_id=UUID(int=1),
+    delivery_key="rk_abc",
+    tenant_id="acme",
+    user_id="anna",
+    kind="invoice",
+    channel="log",
+    destination_id=UUID(int=2),
+    destination="secret place",
+    due_at=datetime(2026, 11, 29, tzinfo=UTC),
+    zone=None,
+    reference=None,
+    slot="",
+    data={"private": "thing"},
+    attempt=1,
+    body_format=1,
+)
+
+
+def test_log_writes_one_line_with_key_and_kind_only(caplog):
+    provider = registry.load("log", Settings())
+    with caplog.at_level(logging.INFO, logger="reminders.delivery"):
+        result = provider.send(DELIVERY, provider.render(DELIVERY), 1.0)
+    assert result == Delivered(reference="rk_abc")
+    assert [(record.levelname, record.getMessage()) for record in caplog.records] == [
+        ("INFO", "reminder due key=rk_abc kind=invoice")
+    ]
+
+
+@pytest.mark.parametrize(
+    ("destination", "accepted"), [("console", True), ("x" * 200, True), ("", False), (" ", False), ("x" * 201, False)]
+)
+def test_log_destinations(destination, accepted):
+    provider = registry.load("log", Settings())
+    if accepted:
+        provider.check_destination(destination)
+    else:
+        with pytest.raises(InvalidInput, match=r"^destination: must have 1 to 200 characters"):
+            provider.check_destination(destination)
