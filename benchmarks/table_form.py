@@ -69,31 +69,39 @@ INSERT INTO {f}_deliveries SELECT delivery_key, id, tenant_id, channel, destinat
  WHERE status = 'delivered'"""
 DUE = """CREATE TABLE {t} (id uuid, lane text NOT NULL, wake_at timestamptz NOT NULL, status text NOT NULL,
  lease_token uuid, attempts smallint NOT NULL DEFAULT 0, route text NOT NULL DEFAULT 'deliver') WITH (fillfactor=90)"""
-LANE_INDEX = {"a": "CREATE INDEX a_lane ON a_reminders (lane, wake_at) WHERE wake_at IS NOT NULL",
-              "b": "CREATE INDEX b_lane ON b_due (lane, wake_at)"}
+LANE_INDEX = {
+    "a": "CREATE INDEX a_lane ON a_reminders (lane, wake_at) WHERE wake_at IS NOT NULL",
+    "b": "CREATE INDEX b_lane ON b_due (lane, wake_at)",
+}
 BOTH = """ALTER TABLE {f}_reminders ADD PRIMARY KEY (id); CREATE UNIQUE INDEX ON {f}_reminders (identity_key);
  CREATE INDEX ON {f}_reminders (tenant_id, user_id, due_at);
  CREATE INDEX ON {f}_reminders (tenant_id, reference) WHERE reference IS NOT NULL;
  CREATE INDEX ON {m} (wake_at) WHERE status IN ('published','sending');"""
-SCHEMA = {"a": f"""CREATE TABLE a_reminders ({WIDE}, lane text, wake_at timestamptz, lease_token uuid)
+SCHEMA = {
+    "a": f"""CREATE TABLE a_reminders ({WIDE}, lane text, wake_at timestamptz, lease_token uuid)
  WITH (fillfactor=90); INSERT INTO a_reminders ({COLS}, lane, wake_at) SELECT {COLS}, lane,
- CASE WHEN status = 'pending' THEN wake_at END FROM seed; {LANE_INDEX['a']};
- CREATE INDEX a_wake ON a_reminders (wake_at) WHERE wake_at IS NOT NULL; {BOTH.format(f='a', m='a_reminders')}""",
-          "b": f"""CREATE TABLE b_reminders ({WIDE}) WITH (fillfactor=90); {DUE.format(t='b_due')};
+ CASE WHEN status = 'pending' THEN wake_at END FROM seed; {LANE_INDEX["a"]};
+ CREATE INDEX a_wake ON a_reminders (wake_at) WHERE wake_at IS NOT NULL; {BOTH.format(f="a", m="a_reminders")}""",
+    "b": f"""CREATE TABLE b_reminders ({WIDE}) WITH (fillfactor=90); {DUE.format(t="b_due")};
  INSERT INTO b_reminders ({COLS}) SELECT {COLS} FROM seed; INSERT INTO b_due SELECT id, lane, wake_at, 'pending'
- FROM seed WHERE status = 'pending'; ALTER TABLE b_due ADD PRIMARY KEY (id); {LANE_INDEX['b']};
- CREATE INDEX b_wake ON b_due (wake_at); {BOTH.format(f='b', m='b_due')}"""}
+ FROM seed WHERE status = 'pending'; ALTER TABLE b_due ADD PRIMARY KEY (id); {LANE_INDEX["b"]};
+ CREATE INDEX b_wake ON b_due (wake_at); {BOTH.format(f="b", m="b_due")}""",
+}
 MAIN, COUNT = {"a": "a_reminders", "b": "b_due"}, {"a": "attempt_count", "b": "attempts"}
 OK = "(r.expires_at IS NULL OR r.expires_at > $3) AND r.hold_reason IS NULL AND r.cancel_requested_at IS NULL"
 PAY = "r.id, r.tenant_id, r.channel, r.destination_id, r.delivery_key, r.data, r.kind, r.zone, r.version"
-LOCK = {"a": f"""SELECT {PAY} FROM a_reminders r WHERE r.id = $1 AND r.delivery_key = $2 AND {OK}
+LOCK = {
+    "a": f"""SELECT {PAY} FROM a_reminders r WHERE r.id = $1 AND r.delivery_key = $2 AND {OK}
    AND r.status IN ('leased','published') FOR NO KEY UPDATE SKIP LOCKED""",
-        "b": f"""SELECT {PAY} FROM b_due m JOIN b_reminders r ON r.id = m.id WHERE m.id = $1 AND r.delivery_key = $2
-   AND {OK} AND m.status IN ('leased','published') FOR NO KEY UPDATE OF m SKIP LOCKED"""}
-END = {"a": """u AS (UPDATE a_reminders m SET status = 'delivered', wake_at = NULL, lease_token = NULL, last_outcome =
+    "b": f"""SELECT {PAY} FROM b_due m JOIN b_reminders r ON r.id = m.id WHERE m.id = $1 AND r.delivery_key = $2
+   AND {OK} AND m.status IN ('leased','published') FOR NO KEY UPDATE OF m SKIP LOCKED""",
+}
+END = {
+    "a": """u AS (UPDATE a_reminders m SET status = 'delivered', wake_at = NULL, lease_token = NULL, last_outcome =
    'delivered', finished_at = $4 FROM d WHERE m.id = d.reminder_id)""",
-       "b": """w AS (DELETE FROM b_due m USING d WHERE m.id = d.reminder_id), u AS (UPDATE b_reminders m SET status =
-   'delivered', attempt_count = 1, last_outcome = 'delivered', finished_at = $4 FROM d WHERE m.id = d.reminder_id)"""}
+    "b": """w AS (DELETE FROM b_due m USING d WHERE m.id = d.reminder_id), u AS (UPDATE b_reminders m SET status =
+   'delivered', attempt_count = 1, last_outcome = 'delivered', finished_at = $4 FROM d WHERE m.id = d.reminder_id)""",
+}
 WAL = "SELECT pg_stat_force_next_flush(); SELECT pg_current_wal_lsn()::text, wal_fpi FROM pg_stat_wal"
 SHAPES = ((10, 25), (200, 2))  # lanes and rows of each in one lateral lease
 LOOK = "SELECT id FROM {} WHERE wake_at <= {} ORDER BY wake_at LIMIT 250"
@@ -101,10 +109,11 @@ LOOK = "SELECT id FROM {} WHERE wake_at <= {} ORDER BY wake_at LIMIT 250"
 
 def statements(f: str) -> str:
     m = MAIN[f]
-    return f"""PREPARE lease (timestamptz, uuid) AS WITH c AS MATERIALIZED ({LOOK.format(m, '$1')} FOR NO KEY UPDATE
+    return f"""PREPARE lease (timestamptz, uuid) AS WITH c AS MATERIALIZED ({LOOK.format(m, "$1")} FOR NO KEY UPDATE
  SKIP LOCKED) UPDATE {m} m SET status = 'leased', wake_at = $1 + interval '60 s', lease_token = $2 FROM c
- WHERE m.id = c.id RETURNING m.id::text{', m.delivery_key' if f == 'a' else
- ', (SELECT delivery_key FROM b_reminders r WHERE r.id = m.id)'};
+ WHERE m.id = c.id RETURNING m.id::text{
+        ", m.delivery_key" if f == "a" else ", (SELECT delivery_key FROM b_reminders r WHERE r.id = m.id)"
+    };
 PREPARE mark (timestamptz, uuid, uuid[]) AS UPDATE {m} SET status = 'published', wake_at = $1 + interval '120 s'
  WHERE id = ANY ($3) AND status = 'leased' AND lease_token = $2;
 PREPARE claim (uuid, text, timestamptz, uuid) AS WITH r AS MATERIALIZED ({LOCK[f]}),
@@ -135,8 +144,14 @@ class Bench:
         self.admin = self.connect()
 
     def ctl(self, tool: str, *args: str) -> None:
-        subprocess.run([str(BIN / tool), "-D", str(self.data), *args], check=True, user=self.user, cwd="/",
-                       extra_groups=[] if self.user else None, stdout=subprocess.DEVNULL)
+        subprocess.run(
+            [str(BIN / tool), "-D", str(self.data), *args],
+            check=True,
+            user=self.user,
+            cwd="/",
+            extra_groups=[] if self.user else None,
+            stdout=subprocess.DEVNULL,
+        )
 
     def connect(self, prepare: str = "SELECT") -> Any:
         cur = psycopg2.connect(host=str(self.data), port=54391, user="bench", dbname="postgres").cursor()
@@ -155,7 +170,7 @@ class Bench:
                 tail = stat.read_text().rpartition(")")[2].split()
                 own = stat.parent.name == str(self.postmaster)
                 if own or int(tail[1]) == self.postmaster:
-                    ticks += sum(map(int, tail[11:15 if own else 13]))
+                    ticks += sum(map(int, tail[11 : 15 if own else 13]))
         return ticks * 1000 / os.sysconf("SC_CLK_TCK")
 
     def sizes(self, f: str) -> Any:
@@ -175,10 +190,12 @@ class Bench:
         """Rows per second of one batch of 10,000 (schedule's shape: conflict on the identity)."""
         batch = self.one(f"""SELECT json_agg(x)::text FROM (SELECT {ROW} FROM (SELECT g, 1 AS b,
             timestamptz '2030-03-01' + random()*interval '9 days' AS w FROM generate_series(1, 10000) g) y) x""")
-        sql = {"a": f"""INSERT INTO a_reminders ({COLS}, lane, wake_at) SELECT {COLS}, lane, wake_at FROM s
+        sql = {
+            "a": f"""INSERT INTO a_reminders ({COLS}, lane, wake_at) SELECT {COLS}, lane, wake_at FROM s
                 ON CONFLICT (identity_key) DO NOTHING""",
-               "b": f""", i AS (INSERT INTO b_reminders ({COLS}) SELECT {COLS} FROM s ON CONFLICT (identity_key) DO
-                NOTHING RETURNING id) INSERT INTO b_due SELECT id, lane, wake_at, 'pending' FROM s JOIN i USING (id)"""}
+            "b": f""", i AS (INSERT INTO b_reminders ({COLS}) SELECT {COLS} FROM s ON CONFLICT (identity_key) DO
+                NOTHING RETURNING id) INSERT INTO b_due SELECT id, lane, wake_at, 'pending' FROM s JOIN i USING (id)""",
+        }
         start = time.perf_counter()
         self.admin.execute("WITH s AS (SELECT * FROM json_populate_recordset(NULL::seed, %s))" + sql[f], batch)
         return 10000 / (time.perf_counter() - start)
@@ -224,9 +241,16 @@ class Bench:
         time.sleep(0.1)
         wal, fpis = self.one(f"SELECT pg_current_wal_lsn() - '{lsn}', wal_fpi - {fpi} FROM pg_stat_wal")
         size = [(after - before) / 1024 for before, after in zip(size0, self.sizes(f), strict=True)]
-        out |= {"deliveries": n, "deliveries/s": n / took, "moves/s": 4 * n / took, "pg cpu ms/delivery": cpu / n,
-                "wal bytes/delivery": float(wal) / n, "page images/delivery": fpis / n, "table growth MB": size[0],
-                "index growth MB": size[1]} | {f"{k} ms under load": st.median(v) for k, v in times.items()}
+        out |= {
+            "deliveries": n,
+            "deliveries/s": n / took,
+            "moves/s": 4 * n / took,
+            "pg cpu ms/delivery": cpu / n,
+            "wal bytes/delivery": float(wal) / n,
+            "page images/delivery": fpis / n,
+            "table growth MB": size[0],
+            "index growth MB": size[1],
+        } | {f"{k} ms under load": st.median(v) for k, v in times.items()}
         out["idle look ms, after"] = self.explain(LOOK.format(MAIN[f], f"'{now}'"))[0]
         times["lease"] = []
         for _ in range(6):  # rolled back, nothing else running
@@ -238,10 +262,13 @@ class Bench:
         return out
 
     def lanes(self) -> None:
-        self.admin.execute(DUE.format(t="l_due") + """; INSERT INTO l_due SELECT uuidv7(), 'lane-' || g % 10000,
+        self.admin.execute(
+            DUE.format(t="l_due")
+            + """; INSERT INTO l_due SELECT uuidv7(), 'lane-' || g % 10000,
             timestamptz '2030-02-01' + random()*interval '9 days', 'pending' FROM generate_series(1, 200000) g;
             ALTER TABLE l_due ADD PRIMARY KEY (id); CREATE INDEX l_wake ON l_due (wake_at);
-            CREATE INDEX l_lane ON l_due (lane, wake_at)""")
+            CREATE INDEX l_lane ON l_due (lane, wake_at)"""
+        )
         now = "timestamptz '2030-01-10'"
         lanes = f"""WITH RECURSIVE t AS ((SELECT lane FROM l_due ORDER BY lane LIMIT 1) UNION ALL SELECT (SELECT lane
             FROM l_due WHERE lane > t.lane ORDER BY lane LIMIT 1) FROM t WHERE t.lane IS NOT NULL) SELECT lane FROM t
@@ -251,12 +278,18 @@ class Bench:
             FOR NO KEY UPDATE SKIP LOCKED) x"""
         burst = f"""INSERT INTO l_due SELECT gen_random_uuid(), 'lane-' || CASE WHEN g <= 50000 THEN 7 ELSE g % 200 END,
             {now} - random()*interval '1 hour', 'pending' FROM generate_series(1, 51000) g"""
-        for state, step in (("nothing due", "VACUUM ANALYZE l_due"), ("burst of 50,000, stale statistics", burst),
-                            ("burst of 50,000, analyzed", "VACUUM ANALYZE l_due")):
+        for state, step in (
+            ("nothing due", "VACUUM ANALYZE l_due"),
+            ("burst of 50,000, stale statistics", burst),
+            ("burst of 50,000, analyzed", "VACUUM ANALYZE l_due"),
+        ):
             self.admin.execute(step)
-            for name, sql in (("loose scan", lanes), ("head", LOOK.format("l_due", now)),
-                              ("distinct", f"SELECT DISTINCT lane FROM l_due WHERE wake_at <= {now}"), *(
-                              (f"lateral {n} x {k}", lateral.format(n=n, k=k, now=now)) for n, k in SHAPES)):
+            for name, sql in (
+                ("loose scan", lanes),
+                ("head", LOOK.format("l_due", now)),
+                ("distinct", f"SELECT DISTINCT lane FROM l_due WHERE wake_at <= {now}"),
+                *((f"lateral {n} x {k}", lateral.format(n=n, k=k, now=now)) for n, k in SHAPES),
+            ):
                 print(f"lanes, {state}: {name}: %.2f ms [%s]" % self.explain(sql), flush=True)
 
 
@@ -281,11 +314,12 @@ def main() -> None:
             print(f"{key:30}{cells}   {st.median(b) / (st.median(a) or 1):.2f}", flush=True)
         bench.lanes()
         for forms, number, title, sql in (
-                ("ab", 3, "no full page images", "ALTER SYSTEM SET full_page_writes = off"),
-                ("ab", 4, "and no (lane, wake_at)", "DROP INDEX a_lane, b_lane"),
-                ("b", 5, "and fillfactor 50", LANE_INDEX["b"] + "; ALTER TABLE b_due SET (fillfactor=50)"),
-                ("b", 6, "and fillfactor 70", "ALTER TABLE b_due SET (fillfactor=70)"),
-                ("b", 7, "and fillfactor 90", "ALTER TABLE b_due SET (fillfactor=90)")):
+            ("ab", 3, "no full page images", "ALTER SYSTEM SET full_page_writes = off"),
+            ("ab", 4, "and no (lane, wake_at)", "DROP INDEX a_lane, b_lane"),
+            ("b", 5, "and fillfactor 50", LANE_INDEX["b"] + "; ALTER TABLE b_due SET (fillfactor=50)"),
+            ("b", 6, "and fillfactor 70", "ALTER TABLE b_due SET (fillfactor=70)"),
+            ("b", 7, "and fillfactor 90", "ALTER TABLE b_due SET (fillfactor=90)"),
+        ):
             print(title)
             for step in (sql, "SELECT pg_reload_conf()", *(["VACUUM FULL b_due"] if number > 4 else [])):
                 bench.admin.execute(step)

@@ -13,6 +13,7 @@ from reminders.broker.gauge import RedisGauge
 from reminders.broker.publishing import KombuPublisher
 from reminders.domain.errors import InvalidInput, SettingsError
 from reminders.embedded import attach
+from reminders.embedded_secret import with_laptop_defaults
 from reminders.ledger.claiming import PostgresClaims
 from reminders.ledger.database import DATABASE_AWAY, Database
 from reminders.ledger.finalizing import PostgresFinalize
@@ -38,6 +39,7 @@ def with_services(settings: Settings) -> Settings:
     """
     if settings.database_url is not None and settings.redis_url is not None:
         return settings
+    settings = with_laptop_defaults(settings)
     services = attach(settings.home)
     if services is None:
         missing = "DATABASE_URL" if settings.database_url is None else "REDIS_URL"

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import logging
+from collections.abc import Iterator, Mapping
+from functools import cached_property
 from typing import Any
 
 from celery import Celery, signals
@@ -17,11 +19,27 @@ logger = logging.getLogger(__name__)
 app = Celery("reminders", set_as_current=False, amqp="reminders.broker.transport:AMQP", include=["reminders.tasks"])
 
 
-def _configuration() -> dict[str, Any]:
-    return options(load())
+class _Options(Mapping[str, Any]):
+    """Reads the settings when Celery first asks, and again after a failure.
+
+    (`app.add_defaults` forgets what failed once, and the app then looks for RabbitMQ on this machine.)
+    """
+
+    @cached_property
+    def _read(self) -> dict[str, Any]:
+        return options(load())
+
+    def __getitem__(self, name: str) -> Any:
+        return self._read[name]
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._read)
+
+    def __len__(self) -> int:
+        return len(self._read)
 
 
-app.add_defaults(_configuration)
+app.config_from_object(_Options())
 
 
 def wake_scan(settings: Settings) -> None:

@@ -20,6 +20,7 @@ KEY_PREFIX = "reminders:"
 """Begins every Redis key of ours, kombu's included."""
 SCAN_TASK = "reminders.scan_due"
 DELIVER_TASK = "reminders.deliver"
+PARTITIONS_TASK = "reminders.make_partitions"
 SOCKET_TIMEOUT = 5.0
 """Seconds without an answer after which a Redis connection counts as lost."""
 
@@ -44,7 +45,7 @@ def broker_url(settings: Settings) -> str:
         from reminders.embedded import attach  # noqa: PLC0415 - an installation with its own Redis needs none of it
 
         services = attach(settings.home)
-        if services is None:
+        if services is None or not services.redis_url:
             raise SettingsError(
                 f"REDIS_URL is not set and no embedded Redis runs under {settings.home}\n"
                 "Set REDIS_URL=redis://host:6379/0, or start `reminders up` in another terminal"
@@ -170,7 +171,9 @@ def options(settings: Settings) -> dict[str, Any]:
                 "task": SCAN_TASK,
                 "schedule": settings.scan_every,
                 "options": {"expires": settings.scan_every},  # the next one is due then
-            }
+            },
+            # Beat forgets on restart when it ran last, so this is hourly: once a day might never come.
+            "make-partitions": {"task": PARTITIONS_TASK, "schedule": 3600.0, "options": {"expires": 3600.0}},
         },
     }
 

@@ -94,4 +94,4 @@ def flower_child(settings: Settings, environ: Mapping[str, str]) -> Child:
 
 def celery_child(name: str, *arguments: str) -> Child:
     """A `celery -A reminders` command, tied to the supervising parent."""
-    return Child(name, (sys.executable, "-m", "reminders.supervised", "-A", "reminders", *arguments))
+    return Child(name, (sys.executable, "-m", "reminders.supervised", "--quiet", "-A", "reminders", *arguments))

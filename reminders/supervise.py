@@ -21,11 +21,12 @@ import select
 import signal
 import subprocess
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from threading import Thread
 from time import monotonic
 from types import FrameType, TracebackType
-from typing import Self
+from typing import IO, Self
 
 from reminders.domain.errors import RemindersError
 from reminders.settings import load
@@ -41,6 +42,10 @@ SETTLED_AFTER = 30.0
 STOP_SIGNALS = (signal.SIGTERM, signal.SIGINT, signal.SIGHUP)
 
 
+Output = Callable[[str, str], None]
+"""Takes a child's name and a line that it printed."""
+
+
 @dataclass(frozen=True, slots=True)
 class Child:
     """One process to keep running. `environ` is added to the parent's."""
@@ -50,13 +55,14 @@ class Child:
     environ: Mapping[str, str] = field(default_factory=dict, repr=False)
 
 
-def supervise(children: Sequence[Child], grace: float) -> int:
+def supervise(children: Sequence[Child], grace: float, output: Output | None = None) -> int:
     """Keep `children` running until a stop signal; return the exit code, 0.
 
-    Children get SIGTERM then, and SIGKILL once `grace` seconds have passed. Needs the main thread.
+    Children get SIGTERM then, and SIGKILL once `grace` seconds have passed. Needs the main thread. What children print
+    goes where this process prints or, line by line, to `output`, which is called from several threads.
     """
     with _Signals() as signals, _Lifeline() as lifeline:
-        slots = [_Slot(child, grace, lifeline) for child in children]
+        slots = [_Slot(child, grace, lifeline, output) for child in children]
         while not signals.stop:
             for slot in slots:
                 slot.tend()
@@ -84,10 +90,12 @@ def _stop(slots: Sequence[_Slot], grace: float, signals: _Signals) -> None:
 class _Slot:
     """One child's place: the process that fills it now, and when the next may."""
 
-    def __init__(self, child: Child, grace: float, lifeline: _Lifeline) -> None:
+    def __init__(self, child: Child, grace: float, lifeline: _Lifeline, output: Output | None) -> None:
         self.child = child
         self._grace = grace
         self._lifeline = lifeline
+        self._output = output
+        self._reader: Thread | None = None
         self._process: subprocess.Popen[bytes] | None = None
         self._started = 0.0
         self._start_at = 0.0
@@ -115,6 +123,8 @@ class _Slot:
     def reap(self) -> None:
         if self._process is not None:
             self._process.wait()
+        if self._reader is not None:
+            self._reader.join(1.0)  # a grandchild may still hold the pipe
 
     def _start(self) -> None:
         environ = {**os.environ, **self.child.environ, **self._lifeline.environ(self._grace)}
@@ -123,6 +133,8 @@ class _Slot:
             self._process = subprocess.Popen(  # noqa: S603 - argv is built by this package
                 self.child.argv,
                 stdin=subprocess.DEVNULL,
+                stdout=None if self._output is None else subprocess.PIPE,
+                stderr=None if self._output is None else subprocess.STDOUT,
                 env=environ,
                 pass_fds=(self._lifeline.reading_end,),
                 process_group=0,
@@ -130,6 +142,10 @@ class _Slot:
         except OSError as error:  # no memory, no processes left
             self._note_end(f"could not be started ({error})")
             return
+        if self._output is not None and self._process.stdout is not None:
+            arguments = (self._process.stdout, self.child.name, self._output)
+            self._reader = Thread(target=_pass_on, args=arguments, name=f"output of {self.child.name}", daemon=True)
+            self._reader.start()
         logger.info("%s started as process %d", self.child.name, self._process.pid)
 
     def _note_end(self, how: str) -> None:
@@ -138,6 +154,12 @@ class _Slot:
         logger.warning("%s %s; starting it again in %.1f s", self.child.name, how, self._delay)
         self._start_at = monotonic() + self._delay
         self._delay = min(2 * self._delay, LONGEST_DELAY)
+
+
+def _pass_on(lines: IO[bytes], name: str, output: Output) -> None:
+    with lines:
+        for line in lines:
+            output(name, line.decode(errors="replace").rstrip("\r\n"))
 
 
 def _how(code: int) -> str:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import signal
 import sys
+import warnings
 from collections.abc import MutableMapping
 from threading import Event, Thread
 
@@ -21,6 +22,10 @@ def main() -> None:
     if "flower" in sys.argv:
         guard_flower(load(), os.environ)
     sys.argv[0] = "celery"
+    # Celery warns root because it could unpickle messages; we accept JSON only.
+    warnings.filterwarnings("ignore", message="You're running the worker with superuser privileges")
+    # And of a choice that the options make on purpose.
+    warnings.filterwarnings("ignore", message=r"\s*In Celery 5\.1 we introduced an optional breaking change")
     from celery.__main__ import main as celery  # noqa: PLC0415 - the lifeline comes first, Celery's import takes a while
 
     celery()
@@ -51,10 +56,14 @@ def guard_flower(settings: Settings, environ: MutableMapping[str, str]) -> None:
     for name in ("FLOWER_BASIC_AUTH", "FLOWER_AUTH", "FLOWER_UNAUTHENTICATED_API"):
         environ.pop(name, None)
     from flower.options import default_options  # noqa: PLC0415 - only this process line has Flower
+    from flower.views.monitor import Metrics  # noqa: PLC0415
+    from tornado.web import authenticated  # noqa: PLC0415
 
     from reminders.celery import app  # noqa: PLC0415
 
     default_options.basic_auth = [auth]
+    # The one page with contents that Flower 2.2 leaves open.
+    Metrics.get = authenticated(Metrics.get)
     # Flower doubles its pause after every failed attempt without a limit: let kombu wait for the broker instead.
     app.conf.broker_transport_options.update(connect_retries_timeout=None, interval_max=5)
 

@@ -58,8 +58,7 @@ def _task_fault(message: dict[str, Any]) -> str | None:
     texts_or_nothing = ("eta", "expires", "shadow", "root_id", "parent_id", "group", "origin", "lang")
     if not all(isinstance(headers.get(name), str | None) for name in texts_or_nothing):
         return "has malformed headers"
-    retries = headers.get("retries", 0)
-    if not isinstance(retries, int) or not isinstance(headers.get("timelimit", []), list | None):
+    if not isinstance(headers.get("retries", 0), int) or not _is_time_limit(headers.get("timelimit")):
         return "has malformed headers"
     if message.get("content-type") != "application/json" or message.get("content-encoding") != "utf-8":
         return "is not JSON"
@@ -75,3 +74,9 @@ def _task_fault(message: dict[str, Any]) -> str | None:
     if not (isinstance(arguments, list) and isinstance(named, Mapping) and isinstance(embedded, Mapping)):
         return "has a malformed body"
     return None
+
+
+def _is_time_limit(value: Any) -> bool:
+    if not value:
+        return value is None or value == []
+    return isinstance(value, list) and len(value) == 2 and all(isinstance(each, int | float | None) for each in value)

@@ -32,25 +32,21 @@ class Presence:
         return any(queue in DELIVERY_QUEUES for queue in self.queues)
 
 
-def announce(link: Link, presence: Presence, dropped: int) -> None:
+def announce(link: Link, presence: Presence, *, instead_of: Presence | None = None, dropped: int = 0) -> None:
     """Say that this worker is alive, by the broker's clock; add `dropped` messages to the common count.
 
-    Raises `BrokerAway`.
+    `instead_of` is what it said before, if that has changed. Raises `BrokerAway`.
     """
     with link.redis() as client:
         now = _instant(client.time())
         with client.pipeline(transaction=False) as pipe:
             pipe.zadd(KEY, {_encode(presence): now})
             pipe.zremrangebyscore(KEY, "-inf", now - 60 * SILENT_AFTER)
+            if instead_of is not None and instead_of != presence:
+                pipe.zrem(KEY, _encode(instead_of))
             if dropped:
                 pipe.incrby(DROPPED_KEY, dropped)
             pipe.execute()
-
-
-def withdraw(link: Link, presence: Presence) -> None:
-    """Take this worker off the list. Raises `BrokerAway`."""
-    with link.redis() as client:
-        client.zrem(KEY, _encode(presence))
 
 
 def ask(pipe: redis.client.Pipeline) -> None:

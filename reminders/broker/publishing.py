@@ -35,7 +35,7 @@ class KombuPublisher:
         self._link = Link(settings)
         # Only what differs between two messages is filled in per message.
         self._headers: dict[str, Any] = (
-            AMQP(Celery(set_as_current=False)).as_task_v2("", DELIVER_TASK, origin=ORIGIN, ignore_result=True).headers
+            AMQP(Celery(set_as_current=False)).as_task_v2("", DELIVER_TASK, origin=ORIGIN, ignore_result=None).headers
         )
 
     def publish(self, messages: Sequence[Message]) -> int:

@@ -42,6 +42,7 @@ class _Watch:
         self._settings = settings
         self._wake_scan = wake_scan
         self._link = Link(settings)
+        self._announced: Presence | None = None
         self._heard = monotonic()
         self._scan_seen = 0.0
         self._pace = Event()
@@ -59,8 +60,10 @@ class _Watch:
         consumer = getattr(self._worker, "consumer", None)
         ready = getattr(consumer, "task_consumer", None) is not None
         dropped = junk.dropped.take()
+        presence = self._presence(consumer)
         try:
-            announce(self._link, self._presence(consumer), dropped)
+            announce(self._link, presence, instead_of=self._announced, dropped=dropped)
+            self._announced = presence
         except BrokerAway:
             junk.dropped.add(dropped)
             self._heard = monotonic()  # the broker's silence is not the consumer's deafness

@@ -29,7 +29,7 @@ _OUTSIDE = (Path("/var/lib"), Path("/var/tmp"))  # noqa: S108 (what lies there i
 _SHORT = Path("/tmp")  # noqa: S108 (owner and mode of what lies there are checked; TMPDIR may differ between users)
 _OUR_FOLDER = "reminders-embedded"
 _HOME_NOTE = "home.txt"
-_SOCKET_NAME = ".s.PGSQL.5432"
+SOCKET_NAME = ".s.PGSQL.5432"
 _SOCKET_PATH_LIMIT = 100
 """Bytes of a socket's path; Linux allows 107, macOS 103."""
 
@@ -68,7 +68,7 @@ def can_hold_socket(folder: Path) -> bool:
 
     libpq splits the host at commas, SQLAlchemy at colons.
     """
-    path = folder / _SOCKET_NAME
+    path = folder / SOCKET_NAME
     return len(os.fsencode(path)) <= _SOCKET_PATH_LIMIT and bool(re.fullmatch(r"[A-Za-z0-9/._-]+", str(path)))
 
 
@@ -117,7 +117,9 @@ def make_postgres_folder(home: Path) -> Path:
     if may_enter(home, account) and can_hold_socket(folder):
         folder.mkdir(mode=0o700)
     else:
-        outside = _our_folder_outside(account) / uuid4().hex[:12]
+        ours = _our_folder_outside(account)
+        _warn_of_forgotten_data(ours, home)
+        outside = ours / uuid4().hex[:12]
         outside.mkdir(mode=0o700)
         (outside / _HOME_NOTE).write_text(f"{home}\n")
         folder.symlink_to(outside)
@@ -142,6 +144,15 @@ def _belongs_to_another_home(folder: Path, home: Path) -> bool:
         return True
     note.write_text(f"{home}\n")
     return False
+
+
+def _warn_of_forgotten_data(ours: Path, home: Path) -> None:
+    """Not removed: the home that owned it may have been moved instead of deleted."""
+    for note in ours.glob(f"*/{_HOME_NOTE}"):
+        if note.read_text().strip() == str(home):
+            logger.warning(
+                "%s has the Postgres data of an earlier %s; delete it if you deleted that", note.parent, home
+            )
 
 
 def _unprivileged_account() -> Account:

@@ -17,6 +17,7 @@ import psycopg2
 
 from reminders.domain.errors import ServiceUnavailable
 from reminders.embedded.placement import (
+    SOCKET_NAME,
     make_postgres_folder,
     make_socket_folder,
     owner_of,
@@ -114,9 +115,10 @@ class Postgres(Server):
             _initialise(folder, data, programs / "initdb")
         _password(folder)  # raises where somebody removed it
         sockets = make_socket_folder(folder)
-        # No process of this home's server lives, so the file that names one is stale. Postgres sees that too, unless
-        # another process of the same user has the old pid by now: then it would refuse to start for good.
-        (data / "postmaster.pid").unlink(missing_ok=True)
+        # No process of this home's server lives, so the files that name one are stale. Postgres sees that too, unless
+        # a zombie or another process of the same user has the old pid: then it would refuse to start for good.
+        for stale in (data / "postmaster.pid", sockets / SOCKET_NAME, sockets / f"{SOCKET_NAME}.lock"):
+            stale.unlink(missing_ok=True)
         options = [f"{name}={value}" for name, value in (*_OPTIONS.items(), ("unix_socket_directories", str(sockets)))]
         command = [str(programs / "postgres"), "-D", str(data)]
         log_start = self.launch([*command, *(part for option in options for part in ("-c", option))])

@@ -74,12 +74,17 @@ class Redis(Server):
             socket_timeout=_ANSWER_WITHIN,
             socket_connect_timeout=_ANSWER_WITHIN,
             retry=Retry(NoBackoff(), 0),
+            decode_responses=True,
         )
         try:
-            client.ping()
+            # In a copied home the record names the other home's server.
+            folder = str(client.config_get("dir")["dir"])
+            return Answer.READY if Path(folder).samefile(self.folder()) else Answer.REFUSED
         except redis.exceptions.BusyLoadingError:
             return Answer.STARTING
         except redis.exceptions.AuthenticationError:
+            return Answer.REFUSED
+        except FileNotFoundError:
             return Answer.REFUSED
         except (redis.exceptions.ConnectionError, redis.exceptions.TimeoutError):
             return Answer.SILENT
@@ -87,7 +92,6 @@ class Redis(Server):
             return Answer.REFUSED
         finally:
             client.close()
-        return Answer.READY
 
     def start(self) -> None:
         program = redis_server()

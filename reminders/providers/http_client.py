@@ -68,10 +68,6 @@ class HttpClient:
                 logger.error("%s during a call\n%s", type(error).__name__, where)  # noqa: TRY400
             return outcome
 
-    def close(self) -> None:
-        """Close the idle connections."""
-        self._idle.close()
-
     def _post(self, target: Target, headers: Mapping[str, str], body: bytes, call: Call) -> Answer:
         if not all(_HEADER_VALUE.fullmatch(value) for value in headers.values()):
             raise Unsendable("a header value")

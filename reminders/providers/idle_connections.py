@@ -63,12 +63,3 @@ class IdleConnections(Generic[ConnectionT]):
                     del self._by_origin[stale_origin]
         if surplus is not None:
             surplus.close()
-
-    def close(self) -> None:
-        """Close all that are idle now."""
-        with self._lock:
-            connections = [connection for kept in self._by_origin.values() for connection, _ in kept]
-            self._by_origin.clear()
-            self._oldest_first.clear()
-        for connection in connections:
-            connection.close()

@@ -7,6 +7,7 @@ import logging
 from reminders.domain.delivery import Delivery
 from reminders.domain.errors import InvalidInput
 from reminders.domain.outcomes import Delivered, Outcome
+from reminders.pipeline.ports import Provider
 from reminders.settings import Settings
 
 BODY_FORMAT = 1
@@ -14,7 +15,7 @@ LONGEST_DESTINATION = 200
 logger = logging.getLogger("reminders.delivery")
 
 
-def provider(settings: Settings) -> LogProvider:  # noqa: ARG001 (the signature every factory has)
+def provider(settings: Settings) -> Provider:  # noqa: ARG001 (the signature every factory has)
     """The factory behind the entry point."""
     return LogProvider()
 

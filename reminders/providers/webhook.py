@@ -20,6 +20,7 @@ from typing import TYPE_CHECKING
 from reminders.domain.delivery import Delivery
 from reminders.domain.errors import InvalidInput, SettingsError
 from reminders.domain.outcomes import Outcome, Rejected, Retry
+from reminders.pipeline.ports import Provider
 from reminders.providers.destination_url import parse_destination
 from reminders.providers.signing import derive_secret, sign
 from reminders.settings import Settings
@@ -31,7 +32,7 @@ CHANNEL = "webhook"
 BODY_FORMAT = 1
 
 
-def provider(settings: Settings) -> WebhookProvider:
+def provider(settings: Settings) -> Provider:
     """The factory behind the entry point."""
     return WebhookProvider(settings)
 

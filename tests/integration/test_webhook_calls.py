@@ -21,6 +21,7 @@ from reminders.providers.webhook import WebhookProvider
 from reminders.settings import Secret, Settings
 
 MASTER = "a master secret for these tests"
+MALFORMED = Unknown("malformed_answer", "the answer is not HTTP, or its head is too large")
 OK = b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok"
 
 
@@ -146,9 +147,9 @@ def test_an_attempt_has_its_own_timestamp_and_signature_but_the_same_key_and_bod
 
 def test_a_large_body_arrives_whole(provider, receiver):
     server = receiver(OK)
-    text = "x" * 3_000_000
+    text = "x" * 12_000_000
     assert post(provider, server.url, data={"text": text}) == Delivered(None, 200)
-    assert len(server.requests[0].body) > 3_000_000
+    assert len(server.requests[0].body) > 12_000_000
     assert server.requests[0].body.endswith(b'xxx"}}')
 
 
@@ -202,8 +203,7 @@ def test_answers(provider, receiver, raw, expected):
     ],
 )
 def test_garbage_in_place_of_an_answer_is_unknown(provider, receiver, raw):
-    result = post(provider, receiver(raw).url)
-    assert result == Unknown("malformed_answer", "the answer is not HTTP, or its head is too large")
+    assert post(provider, receiver(raw).url) == MALFORMED
 
 
 def test_a_redirect_is_not_followed(provider, receiver):
@@ -226,18 +226,29 @@ def test_an_endless_body_is_read_to_a_bound_and_stays_a_success(provider, receiv
     assert sum(written) < 20_000_000, "what fits into the buffers of two sockets"
 
 
-@pytest.mark.parametrize("piece", [b"HTTP/1.1 100 Continue\r\n\r\n", b"X: y\r\n", b"1;" + b"e" * 1000 + b"\r\nx\r\n"])
-def test_endless_heads_are_read_to_a_bound(provider, receiver, piece):
-    start = {b"H": b"", b"X": b"HTTP/1.1 200 OK\r\n", b"1": b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n"}
+@pytest.mark.parametrize(
+    ("start", "piece", "expected"),
+    [
+        (b"", b"HTTP/1.1 100 Continue\r\n\r\n", MALFORMED),
+        (b"HTTP/1.1 200 OK\r\n", b"X: y\r\n", MALFORMED),
+        (
+            b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n",
+            b"1;" + b"e" * 1000 + b"\r\nx\r\n",
+            Delivered(None, 200),
+        ),
+        (b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n", b"trailer: x\r\n", Delivered(None, 200)),
+    ],
+)
+def test_endless_heads_and_trailers_are_read_to_a_bound(provider, receiver, start, piece, expected):
+    written = []
 
     def flood(connection, _):
-        connection.sendall(start[piece[:1]])
+        connection.sendall(start)
         while True:
-            connection.sendall(piece * 100)
+            written.append(connection.send(piece * 1000))
 
-    result = post(provider, receiver(flood).url, deadline=20.0)
-    expected = Delivered(None, 200) if piece.startswith(b"1") else Unknown
-    assert result == expected or (isinstance(result, Unknown) and result.error_class == "malformed_answer")
+    assert post(provider, receiver(flood).url, deadline=20.0) == expected
+    assert sum(written) < 20_000_000, "what fits into the buffers of two sockets"
 
 
 def test_a_compressed_answer_is_not_unpacked(provider, receiver):
@@ -259,18 +270,6 @@ def test_the_environment_has_no_say(provider, receiver, monkeypatch, tmp_path):
     assert post(provider, server.url) == Delivered(None, 200)
     assert (proxy.accepted, server.accepted) == (0, 1)
     assert "authorization" not in server.requests[0].headers
-
-
-def test_a_refused_connection_is_a_retry(provider):
-    with socket.create_server(("127.0.0.1", 0)) as listener:
-        port = listener.getsockname()[1]
-    assert post(provider, f"http://127.0.0.1:{port}/") == Retry("connect_refused", "the connection was refused")
-
-
-def test_a_name_without_address_is_a_retry(provider):
-    result = post(provider, "http://nowhere.invalid/")
-    assert isinstance(result, Retry)
-    assert result.error_class == "dns"
 
 
 def test_outside_development_no_connection_is_made_to_a_private_address(receiver, monkeypatch):

@@ -6,6 +6,7 @@ import shutil
 import signal
 import subprocess
 import sys
+import threading
 import time
 
 import psutil
@@ -52,8 +53,20 @@ class User:
 
 
 @pytest.fixture
-def user():
-    """Makes users; those that a failed test left are killed."""
+def open_homes():
+    """The homes of this test. What still runs there at its end is stopped."""
+    homes = []
+    yield homes
+    for home in homes:
+        services = attach(home)
+        if services:
+            with running(home, postgres=bool(services.database_url), redis=bool(services.redis_url)):
+                pass
+
+
+@pytest.fixture
+def user(open_homes):
+    """Makes users; those that a test left are killed before its homes are closed."""
     users = []
 
     def make(home, **options):
@@ -67,27 +80,52 @@ def user():
 
 
 @pytest.fixture
-def make_home(tmp_path, user):
-    """Makes home folders; what still runs there after the test is stopped, and what lies outside them is removed."""
+def throwaway():
+    """Homes whose data goes when the test ends, also what lies outside of them."""
     homes = []
+    yield homes
+    for home in homes:
+        _remove_outside(home)
+
+
+@pytest.fixture
+def make_home(tmp_path, throwaway, open_homes):
+    """Makes fresh home folders."""
 
     def make(name="home"):
-        homes.append(tmp_path / name)
-        return homes[-1]
+        home = tmp_path / name
+        throwaway.append(home)
+        open_homes.append(home)
+        return home
 
-    yield make
-    for home in homes:
-        services = attach(home)
-        if services:
-            with running(home, postgres=bool(services.database_url), redis=bool(services.redis_url)):
-                pass
-        if (home / "postgres").is_symlink():
-            shutil.rmtree((home / "postgres").readlink())
+    return make
 
 
 @pytest.fixture
 def home(make_home):
+    """A fresh home."""
     return make_home()
+
+
+@pytest.fixture(scope="session")
+def seasoned(tmp_path_factory):
+    home = tmp_path_factory.mktemp("seasoned") / "home"
+    with running(home):
+        pass
+    yield home
+    _remove_outside(home)
+
+
+@pytest.fixture
+def used_home(seasoned, open_homes):
+    """A home that was used before and is at rest: saves setting Postgres up again for every test."""
+    open_homes.append(seasoned)
+    return seasoned
+
+
+def _remove_outside(home):
+    if (home / "postgres").is_symlink():
+        shutil.rmtree((home / "postgres").readlink())
 
 
 class Probe:
@@ -127,10 +165,15 @@ class Probe:
     def kill(self, pid):
         """End one server as the kernel does when memory is short."""
         os.kill(pid, signal.SIGKILL)
-        deadline = time.monotonic() + 10
-        while self.lives(pid):
+        self.until(lambda: not self.lives(pid))
+
+    @staticmethod
+    def until(condition, seconds=30):
+        """Look until the condition holds; fail when it does not within `seconds`."""
+        deadline = time.monotonic() + seconds
+        while not condition():
             assert time.monotonic() < deadline
-            os.sched_yield()
+            threading.Event().wait(0.005)
 
 
 @pytest.fixture

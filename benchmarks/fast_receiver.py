@@ -1,0 +1,47 @@
+"""A receiver that costs next to nothing: answers 200 to every POST after an optional latency. Not for production.
+
+python benchmarks/fast_receiver.py PORT [LATENCY_MS]
+"""
+
+from __future__ import annotations
+
+import asyncio
+import sys
+
+ANSWER = b"HTTP/1.1 200 OK\r\ncontent-length: 2\r\ncontent-type: text/plain\r\n\r\nok"
+
+
+class Fast(asyncio.Protocol):
+    def __init__(self, latency: float) -> None:
+        self.latency = latency
+        self.buffer = b""
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        assert isinstance(transport, asyncio.Transport)
+        self.transport = transport
+
+    def data_received(self, data: bytes) -> None:
+        self.buffer += data
+        while (end := self.buffer.find(b"\r\n\r\n")) >= 0:
+            head = self.buffer[:end].lower()
+            at = head.find(b"content-length:")
+            length = (
+                int(head[at + 15 : head.find(b"\r\n", at) if head.find(b"\r\n", at) > 0 else None]) if at >= 0 else 0
+            )
+            if len(self.buffer) < end + 4 + length:
+                return
+            self.buffer = self.buffer[end + 4 + length :]
+            if self.latency:
+                asyncio.get_running_loop().call_later(self.latency, self.transport.write, ANSWER)
+            else:
+                self.transport.write(ANSWER)
+
+
+async def main(port: int, latency: float) -> None:
+    server = await asyncio.get_running_loop().create_server(lambda: Fast(latency), "127.0.0.1", port)
+    print("ready", flush=True)
+    await server.serve_forever()
+
+
+if __name__ == "__main__":
+    asyncio.run(main(int(sys.argv[1]), float(sys.argv[2]) / 1000 if len(sys.argv) > 2 else 0.0))

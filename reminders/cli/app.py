@@ -1,0 +1,114 @@
+"""The `reminders` command: which commands there are, loaded one at a time, and how every failure is told.
+
+Exit codes: 0 done; 1 refused or failed; 2 wrong usage; 3 done in part, or only requested; 130 interrupted.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Sequence
+from difflib import get_close_matches
+from importlib import import_module
+from io import TextIOWrapper
+from typing import Any, NoReturn
+
+import click
+
+from reminders.domain.errors import RemindersError
+
+SECTIONS: dict[str, dict[str, tuple[str, str]]] = {
+    "Start": {
+        "demo": ("reminders.cli.demo:demo", "See it work: a sample, delivered, in under a minute."),
+        "up": ("reminders.cli.up:up", "Run everything in this terminal."),
+        "worker": ("reminders.cli.worker:worker", "Consume tasks from queues, restarting what ends."),
+        "receiver": ("reminders.cli.receiver:receiver", "Receive webhooks: verify, deduplicate, apply once."),
+        "migrate": ("reminders.cli.migrate:migrate", "Bring the ledger's schema to this release's version."),
+    },
+    "Reminders": {
+        "schedule": ("reminders.cli.schedule:schedule", "Schedule one reminder."),
+        "import": ("reminders.cli.import_file:import_", "Schedule a file of reminders, CSV or JSON Lines."),
+        "show": ("reminders.cli.show:show", "Show one reminder: its state, why, and what happened."),
+        "list": ("reminders.cli.list_reminders:list_reminders", "List reminders."),
+        "cancel": ("reminders.cli.cancel:cancel", "Cancel a reminder."),
+        "reschedule": ("reminders.cli.reschedule:reschedule", "Move a reminder to another time."),
+    },
+    "Operation": {
+        "status": ("reminders.cli.status:status", "What is due, in flight, late, dead."),
+        "scan": ("reminders.cli.scan:scan", "Lease and publish what is due, without waiting for a tick."),
+        "dlq": ("reminders.cli.dlq:dlq", "Dead letters: list, show, redrive."),
+        "destination": ("reminders.cli.destination:destination", "Destinations: list, show, set what they promise."),
+    },
+}
+"""Per section: a command's name, where it is, and its line in the overview (shown without loading the command)."""
+COMMANDS = {name: entry for section in SECTIONS.values() for name, entry in section.items()}
+
+
+class OneAtATime(click.Group):
+    """Imports a command's module when it is chosen: the overview and mistakes answer at once."""
+
+    def list_commands(self, ctx: click.Context) -> list[str]:  # noqa: ARG002 - click's signature
+        return list(COMMANDS)
+
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:  # noqa: ARG002 - the same
+        if cmd_name not in COMMANDS:
+            return None
+        module, _, attribute = COMMANDS[cmd_name][0].partition(":")
+        command = getattr(import_module(module), attribute)
+        assert isinstance(command, click.Command)
+        return command
+
+    def resolve_command(
+        self, ctx: click.Context, args: list[str]
+    ) -> tuple[str | None, click.Command | None, list[str]]:
+        name = args[0]
+        if name not in COMMANDS and not name.startswith("-"):
+            near = get_close_matches(name, COMMANDS, n=1)
+            hint = f" Did you mean {near[0]!r}?" if near else ""
+            ctx.fail(f"No such command {name!r}.{hint}")
+        return super().resolve_command(ctx, args)
+
+    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:  # noqa: ARG002 - the same
+        for section, commands in SECTIONS.items():
+            with formatter.section(section):
+                formatter.write_dl([(name, line) for name, (_, line) in commands.items()])
+
+    def main(  # type: ignore[override] - click's overloads tell apart a mode that is fixed here
+        self, args: Sequence[str] | None = None, prog_name: str | None = None, **extra: Any
+    ) -> NoReturn:
+        """Run, tell failures in a line or two on stderr, and exit. Only a fault of our own shows a traceback."""
+        extra["standalone_mode"] = False
+        try:
+            code = super().main(args, prog_name or "reminders", **extra)
+            if sys.stdout is not None:
+                sys.stdout.flush()
+        except click.ClickException as error:
+            error.show()
+            code = error.exit_code
+        except RemindersError as error:
+            print(error, file=sys.stderr)
+            code = 1
+        except (KeyboardInterrupt, click.Abort):
+            code = 130
+        except BrokenPipeError:
+            # Whoever read our output has seen enough. Python would complain once more while it exits.
+            os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+            code = 1
+        sys.exit(code if isinstance(code, int) else 0)
+
+
+@click.group(cls=OneAtATime, context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100})
+@click.version_option(package_name="reminders", message="%(prog)s %(version)s")
+def reminders() -> None:
+    """What every user must be told and when: told, never lost, never with a second effect.
+
+    With DATABASE_URL and REDIS_URL unset, commands use a Postgres and a Redis of their own under REMINDERS_HOME.
+    """
+
+
+def main() -> None:
+    """The entry point of the package."""
+    if isinstance(sys.stdout, TextIOWrapper):
+        # A terminal that lacks a letter gets its escape, not a traceback.
+        sys.stdout.reconfigure(errors="backslashreplace")
+    reminders.main()

@@ -1,0 +1,90 @@
+"""`reminders receiver`: the reference receiver of our webhooks, on this machine."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import sys
+import threading
+from dataclasses import asdict
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+from reminders.calendar.instants import instant_text
+from reminders.cli.printing import GAP, JSON_VERSION, for_people
+from reminders.domain.errors import InvalidInput, SettingsError
+from reminders.embedded_secret import with_laptop_defaults
+from reminders.providers.signing import parse_secret
+from reminders.settings import Secret, load
+
+if TYPE_CHECKING:
+    from reminders.receiver.report import Handled
+
+DEFAULT_HOST = "127.0.0.1"
+DEFAULT_PORT = 8780
+_COLOURS = {"applied": "green", "repeat": "yellow", "conflict": "red", "refused": "red"}
+
+
+@click.command()
+@click.option("--host", default=DEFAULT_HOST, show_default=True, help="Address to listen on.")
+@click.option("--port", type=click.IntRange(0, 65535), default=DEFAULT_PORT, show_default=True, help="0: any free port.")
+@click.option("--url", "urls", multiple=True, help="URL that reminders name, if not http://HOST:PORT/hook. Repeatable.")
+@click.option(
+    "--secret",
+    "secret_texts",
+    multiple=True,
+    envvar="RECEIVER_SECRET",
+    show_envvar=True,
+    help="whsec_... to verify with, whatever the tenant. Repeatable; in the variable separated by spaces, and not seen in `ps`.",
+)
+@click.option("--store", type=click.Path(dir_okay=False, path_type=Path), help="SQLite file to remember keys in; else forgotten.")
+@click.option("--json", "as_json", is_flag=True, help="One JSON object a line.")
+def receiver(
+    host: str, port: int, urls: tuple[str, ...], secret_texts: tuple[str, ...], store: Path | None, as_json: bool
+) -> None:
+    """Receive our webhooks: verify the signature, apply each key once, answer a repeat like the first.
+
+    POST /hook takes deliveries. GET /report has counts, GET /report?keys=1 calls and effects of each key. For
+    demonstrations, /hook/fail-twice, /hook/refuse and /hook/slow?ms=N misbehave as they say.
+
+    Unless --secret is given, secrets are derived from REMINDERS_WEBHOOK_SECRET, or on a laptop from the one that is kept
+    in REMINDERS_HOME.
+    """
+    from reminders.receiver.lines import LineWriter
+    from reminders.receiver.server import Receiver
+
+    stop = threading.Event()
+    master = _master(explicit=bool(secret_texts))
+    lines = LineWriter(sys.stdout, JsonForm() if as_json else PlainForm(coloured=sys.stdout.isatty()), stop.set)
+    try:
+        server = Receiver(
+            host,
+            port,
+            master=master,
+            secrets=[parse_secret(text) for text in secret_texts],
+            urls=urls,
+            store=store,
+            on_delivery=lines.add,
+        )
+        server.start()
+    except InvalidInput as error:
+        raise click.BadParameter(error.reason, param_hint=f"--{error.field}") from error
+    except OSError as error:
+        raise click.ClickException(
+            f"Cannot listen on {host}, port {port}: {error.strerror or error}\nChoose another with --host or --port"
+        ) from error
+    for signum in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
+        signal.signal(signum, lambda *_: stop.set())
+    click.echo(f"Receiving at {server.urls[0]}; Ctrl-C stops", err=True)
+    stop.wait()
+    server.stop()
+    lines.close()
+    counts = server.report()
+    click.echo(
+        f"Received {counts.received}: {counts.effects} applied, {counts.repeats} repeated, "
+        f"{counts.conflicts} in conflict, {counts.refused} refused",
+        err=True,
+    )

@@ -1,0 +1,91 @@
+"""`reminders schedule`: one reminder, in a transaction of its own."""
+
+from __future__ import annotations
+
+import click
+
+from reminders.cli.printing import for_people, instant_for_people, print_json
+from reminders.cli.session import session
+from reminders.cli.values import json_option, read_data, read_due_at
+from reminders.domain.errors import Conflict
+from reminders.ledger import scheduling
+from reminders.ledger.scheduling import ScheduledReminder
+from reminders.pipeline.schedule import to_request
+from reminders.providers import registry
+
+
+@click.command(short_help="Schedule one reminder.")
+@click.option("--tenant", required=True, help="Whose user it is.")
+@click.option("--user", required=True, help="Who is reminded.")
+@click.option("--kind", required=True, help="What sort of reminder it is, such as invoice-due.")
+@click.option("--channel", required=True, help="How it is delivered: webhook, log, or another installed channel.")
+@click.option("--to", "destination", required=True, help="Where it is delivered: for channel webhook a URL.")
+@click.option("--due-at", required=True, help="2026-05-01T09:30 with --zone, or with Z or +02:00; or +10s, +5m, +2h.")
+@click.option("--zone", help="IANA zone, such as Europe/Berlin; needed for a time without Z or offset.")
+@click.option("--reference", help="What it is about: an order, an invoice. It identifies the reminder.")
+@click.option("--slot", help="Tells apart several reminders about one thing, such as day-before.")
+@click.option("--data", help="A JSON object for the receiver, or @FILE (@- is standard input).")
+@click.option("--expires-at", help="When sending has become worse than not sending; written like --due-at.")
+@json_option
+def schedule(
+    *,
+    tenant: str,
+    user: str,
+    kind: str,
+    channel: str,
+    destination: str,
+    due_at: str,
+    zone: str | None,
+    reference: str | None,
+    slot: str | None,
+    data: str | None,
+    expires_at: str | None,
+    as_json: bool,
+) -> None:
+    """Schedule one reminder.
+
+    Scheduling the same again (tenant, user, kind, channel, slot and reference, or without a reference the instant)
+    changes nothing and shows the reminder as it stands.
+    """
+    due = read_due_at(due_at)
+    expiry = None if expires_at is None else read_due_at(expires_at, "expires_at")
+    values = read_data(data)
+    with session() as ledger:
+        request = to_request(
+            lambda name: registry.load(name, ledger.settings),
+            tenant_id=tenant,
+            user_id=user,
+            kind=kind,
+            channel=channel,
+            destination=destination,
+            due_at=due,
+            zone=zone,
+            reference=reference,
+            slot=slot,
+            data=values,
+            expires_at=expiry,
+        )
+        deduplicates = {channel: registry.load(channel, ledger.settings).deduplicates}
+        with ledger.transaction() as connection:
+            answer = scheduling.insert(connection, ledger.settings.schema, [request], deduplicates)[0]
+    if isinstance(answer, Conflict):
+        raise answer
+    print_scheduled(answer, zone, "scheduled" if answer.created else "stands already", as_json=as_json)
+
+
+def print_scheduled(reminder: ScheduledReminder, zone: str | None, what: str, *, as_json: bool) -> None:
+    """A reminder after it was scheduled or moved."""
+    if as_json:
+        print_json(
+            {
+                "id": reminder.id,
+                "status": reminder.status,
+                "due_at": reminder.due_at,
+                "delivery_key": reminder.delivery_key,
+                "version": reminder.version,
+                "created": reminder.created,
+            }
+        )
+        return
+    due = instant_for_people(reminder.due_at, zone)
+    print(f"{reminder.id} {what}: {for_people(reminder.status)}, due {due}")

@@ -1,0 +1,175 @@
+"""What a command works with: settings whose addresses are known, and the ledger at the version of this release.
+
+Without `DATABASE_URL` (or `REDIS_URL`, for commands that need the broker) the embedded servers of this home are started
+or joined for as long as the command runs, and their ledger is migrated by itself. An installation's own database is
+never migrated unasked.
+"""
+
+from __future__ import annotations
+
+import logging
+import signal
+import sys
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
+from types import FrameType
+from typing import NoReturn
+
+import psycopg2
+import psycopg2.errors
+from psycopg2.extensions import connection as DriverConnection  # noqa: N812 - a class with a module's naming
+from sqlalchemy import create_engine
+from sqlalchemy.engine import Connection
+from sqlalchemy.exc import DBAPIError
+from sqlalchemy.pool import NullPool
+
+from reminders.domain.errors import ServiceUnavailable
+from reminders.embedded import running
+from reminders.embedded_secret import with_laptop_defaults
+from reminders.ledger.database import CONNECT_TIMEOUT, Database, LockNotAvailable, check_connection
+from reminders.ledger.migrations import migrate, require_head
+from reminders.ledger.status import make_partitions
+from reminders.settings import Secret, Settings, load
+
+PATIENCE_MS = 10_000
+"""How long a command waits for an application's open transaction that holds the row it wants to change."""
+_REFUSALS = (
+    psycopg2.OperationalError,
+    psycopg2.InterfaceError,
+    psycopg2.InternalError,
+    psycopg2.errors.InsufficientPrivilege,
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Session:
+    """One command's settings, with every address it needs, and its connections to the ledger."""
+
+    settings: Settings
+    database: Database
+
+    @contextmanager
+    def transaction(self) -> Iterator[DriverConnection]:
+        """A transaction that waits for other people's row locks for a while, not for ever."""
+        with self.database.transaction() as connection:
+            with connection.cursor() as cursor:
+                cursor.execute(f"SET LOCAL lock_timeout = {PATIENCE_MS}")
+            yield connection
+
+    @contextmanager
+    def statement_by_statement(self) -> Iterator[Connection]:
+        """A connection on which every statement is its own transaction, for long reading: it keeps no lock in between."""
+        engine = create_engine(
+            self.database.url,
+            poolclass=NullPool,
+            isolation_level="AUTOCOMMIT",
+            connect_args={"connect_timeout": CONNECT_TIMEOUT},
+        )
+        with engine.connect() as connection:
+            yield connection
+
+
+@dataclass(frozen=True, slots=True)
+class Migrated:
+    """What bringing a ledger to this release's version did."""
+
+    before: str | None
+    after: str | None
+    partitions: list[str]
+
+
+@contextmanager
+def session(*, broker: bool = False) -> Iterator[Session]:
+    """Everything a command needs of the ledger, for the block.
+
+    Raises `SettingsError`; `ServiceUnavailable` if a server cannot be reached or started, if the schema is older than
+    this release, or if Postgres fails during the block.
+    """
+    with located(broker=broker) as (settings, embedded):
+        assert settings.database_url is not None
+        url = settings.database_url.reveal()
+        database = Database(url, schema=settings.schema, pool_size=2, application_name="reminders-cli")
+        try:
+            with postgres_faults_explained():
+                check_connection(database)
+                if embedded:
+                    _migrate_if_behind(settings, database)
+                else:
+                    require_head(url, settings.schema)
+                yield Session(settings, database)
+        finally:
+            database.close()
+
+
+@contextmanager
+def located(*, broker: bool = False) -> Iterator[tuple[Settings, bool]]:
+    """Settings with the addresses of Postgres and, on demand, of Redis; and whether the Postgres is the embedded one."""
+    logging.basicConfig(level=logging.WARNING, format="reminders: %(message)s")
+    settings = load()
+    needs_postgres = settings.database_url is None
+    needs_redis = broker and settings.redis_url is None
+    settings = with_laptop_defaults(settings)
+    if not needs_postgres and not needs_redis:
+        yield settings, False
+        return
+    with _sigterm_unwinds(), running(settings.home, postgres=needs_postgres, redis=needs_redis) as services:
+        found = replace(
+            settings,
+            database_url=Secret(services.database_url) if needs_postgres else settings.database_url,
+            redis_url=Secret(services.redis_url) if needs_redis else settings.redis_url,
+        )
+        yield found, needs_postgres
+
+
+def bring_to_head(settings: Settings, database: Database) -> Migrated:
+    """Migrate and make the coming months' partitions. Safe to run at any time, and by several at once."""
+    assert settings.database_url is not None
+    before, after = migrate(settings.database_url.reveal(), settings.schema)
+    return Migrated(before, after, make_partitions(database))
+
+
+def _migrate_if_behind(settings: Settings, database: Database) -> None:
+    assert settings.database_url is not None
+    try:
+        require_head(settings.database_url.reveal(), settings.schema)
+    except ServiceUnavailable:
+        bring_to_head(settings, database)
+
+
+@contextmanager
+def postgres_faults_explained() -> Iterator[None]:
+    """Turn what Postgres refuses or breaks off into a `ServiceUnavailable` of two lines. Our own mistakes pass as they are."""
+    try:
+        yield
+    except (psycopg2.Error, DBAPIError) as error:
+        cause = error.orig if isinstance(error, DBAPIError) else error
+        if isinstance(cause, LockNotAvailable):
+            raise ServiceUnavailable(
+                "Another transaction holds what this command needs, and did not end in time.\nNothing was changed; try again."
+            ) from error
+        if not isinstance(cause, _REFUSALS):
+            raise
+        first = str(cause).strip().partition("\n")[0] or type(cause).__name__
+        raise ServiceUnavailable(
+            f"Postgres ended or refused the command: {first}\n"
+            "It may or may not have taken effect: look with `reminders list` or `reminders status`, then try again."
+        ) from error
+
+
+@contextmanager
+def _sigterm_unwinds() -> Iterator[None]:
+    """End by SIGTERM in good order, so that servers started for this command are stopped."""
+    if threading.current_thread() is not threading.main_thread():
+        yield
+        return
+    before = signal.signal(signal.SIGTERM, _exit_on)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGTERM, before)
+
+
+def _exit_on(signum: int, _frame: FrameType | None) -> NoReturn:
+    sys.exit(128 + signum)

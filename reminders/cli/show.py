@@ -1,0 +1,106 @@
+"""`reminders show`: everything about one reminder that is no personal data."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import click
+
+from reminders.cli.printing import instant_for_people, print_fields, print_json, print_table
+from reminders.cli.session import session
+from reminders.cli.timeline import timeline, why
+from reminders.cli.values import json_option, read_id
+from reminders.ledger.history import History, history
+from reminders.ledger.reading import Attempt, Reminder
+
+
+@click.command(short_help="Show one reminder: its state, why, and what happened.")
+@click.argument("reminder_id", metavar="ID")
+@json_option
+def show(reminder_id: str, *, as_json: bool) -> None:
+    """Show one reminder: its state, why it is in it, every attempt, and what happened when.
+
+    Neither the address it goes to nor its data are shown; the destination is named by its id.
+    """
+    wanted = read_id(reminder_id)
+    with session() as ledger:
+        found = history(ledger.database, wanted)
+    if as_json:
+        print_json(_as_json(found))
+    else:
+        _print_for_people(found)
+
+
+def reminder_as_json(reminder: Reminder) -> dict[str, Any]:
+    """The keys that `show` and `list` share."""
+    return {name: getattr(reminder, name) for name in Reminder.__slots__}
+
+
+def attempts_as_json(attempts: list[Attempt]) -> list[dict[str, Any]]:
+    """The `attempts` of a reminder, oldest first. `error` is null where there is none."""
+    return [
+        {
+            "number": attempt.number,
+            "outcome": attempt.outcome,
+            "status_code": attempt.status_code,
+            "at": attempt.at,
+            "provider_reference": attempt.provider_reference,
+            "error": _error(attempt),
+            "duration_ms": attempt.duration_ms,
+            "decision": attempt.decision,
+            "worker": attempt.worker,
+            "delivery_key": attempt.delivery_key,
+        }
+        for attempt in attempts
+    ]
+
+
+def print_attempts(attempts: list[Attempt]) -> None:
+    """The same for people."""
+    print_table(
+        ("attempt", "at", "outcome", "code", "ms", "error", "then"),
+        [(a.number, a.at, a.outcome, a.status_code, a.duration_ms, _error(a), a.decision) for a in attempts],
+    )
+
+
+def _as_json(found: History) -> dict[str, Any]:
+    return {
+        **reminder_as_json(found.reminder),
+        "created": False,
+        "destination_id": found.standing.destination_id,
+        "provider_reference": found.standing.provider_reference,
+        "uncertain_since": found.standing.uncertain_since,
+        "why": why(found),
+        "attempts": attempts_as_json(found.attempts),
+        "timeline": [{"at": event.at, "what": event.what, "detail": event.detail} for event in timeline(found)],
+    }
+
+
+def _print_for_people(found: History) -> None:
+    reminder, standing = found.reminder, found.standing
+    print_fields(
+        [
+            ("id", reminder.id),
+            ("status", reminder.status),
+            ("why", why(found)),
+            ("due", instant_for_people(reminder.due_at, reminder.zone)),
+            ("expires", reminder.expires_at and instant_for_people(reminder.expires_at, reminder.zone)),
+            ("tenant", reminder.tenant_id),
+            ("user", reminder.user_id),
+            ("kind", reminder.kind),
+            ("reference", reminder.reference),
+            ("slot", reminder.slot),
+            ("channel", reminder.channel),
+            ("destination", standing.destination_id),
+            ("version", reminder.version),
+            ("delivery key", reminder.delivery_key),
+            ("provider says", standing.provider_reference),
+            ("uncertain since", standing.uncertain_since),
+        ]
+    )
+    print("\nWhat happened")
+    print_table(("at", "what", "detail"), [(event.at, event.what, event.detail) for event in timeline(found)])
+
+
+def _error(attempt: Attempt) -> str | None:
+    return ": ".join(part for part in (attempt.error_class, attempt.reason) if part) or None

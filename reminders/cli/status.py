@@ -1,0 +1,80 @@
+"""`reminders status`: the ledger's and the broker's state at a glance."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import click
+
+from reminders.broker.gauge import RedisGauge
+from reminders.broker.link import BrokerAway, Link
+from reminders.cli.printing import print_fields, print_json
+from reminders.cli.session import session
+from reminders.cli.values import json_option
+from reminders.ledger.status import ledger_status
+from reminders.settings import Settings
+
+
+@click.command(short_help="What is due, in flight, late, dead.")
+@json_option
+def status(*, as_json: bool) -> None:
+    """Show what is due, in flight, late and dead, and what waits on the broker.
+
+    Live states are counted exactly, ended ones over the last 24 hours. Exits 0 also while Redis is away.
+    """
+    with session(broker=True) as ledger:
+        found = {**ledger_status(ledger.database), **broker_status(ledger.settings)}
+    if as_json:
+        print_json(found)
+    else:
+        _print_for_people(found)
+
+
+def broker_status(settings: Settings) -> dict[str, Any]:
+    """`queues` and `workers`, or null for both and `broker_error`, which is null otherwise."""
+    gauge = RedisGauge(settings)
+    try:
+        queues, workers = gauge.queues(), gauge.workers()
+    finally:
+        gauge.close()
+    if queues is None or workers is None:
+        return {"queues": None, "workers": None, "broker_error": why_broker_is_away(settings) or "it answers again now"}
+    alive = [
+        {"node": worker.node, "pid": worker.pid, "queues": list(worker.queues), "capacity": worker.capacity}
+        for worker in workers
+    ]
+    return {"queues": queues, "workers": alive, "broker_error": None}
+
+
+def why_broker_is_away(settings: Settings) -> str | None:
+    """What keeps us from the broker, on one line; None if it answers."""
+    link = Link(settings)
+    try:
+        with link.redis() as client:
+            client.ping()
+    except BrokerAway as error:
+        return str(error).partition("\n")[0]
+    finally:
+        link.close()
+    return None
+
+
+def _print_for_people(found: dict[str, Any]) -> None:
+    counts = ", ".join(f"{count:,} {name}" for name, count in found["counts"].items() if count)
+    print_fields(
+        [
+            ("reminders", counts or "none"),
+            ("oldest due", f"{found['oldest_due_age_seconds']:.1f} s late" if found["oldest_due_age_seconds"] else "-"),
+            ("in flight", f"{found['in_flight']:,}"),
+            ("held", f"{found['held']:,}"),
+            ("dead letters", f"{found['dead_letters_open']:,} open"),
+            ("last tick", found["last_tick_at"] or "none yet: is beat running?"),
+            ("dropped ticks", f"{found['dropped_ticks']:,}"),
+        ]
+    )
+    if found["queues"] is None:
+        print_fields([("broker", f"away: {found['broker_error']}")])
+        return
+    queued = ", ".join(f"{count:,} on {name}" for name, count in found["queues"].items() if count)
+    workers = ", ".join(f"{worker['node']} ({'+'.join(worker['queues'])})" for worker in found["workers"])
+    print_fields([("queues", queued or "empty"), ("workers", workers or "none")])

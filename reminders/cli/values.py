@@ -1,0 +1,115 @@
+"""Values as people give them on the command line, read and checked. Everything else is `reminders.domain.request`'s."""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections.abc import Callable, Mapping
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import Any, NoReturn, TypeVar
+from uuid import UUID
+
+import click
+
+from reminders.calendar.instants import parse_instant
+from reminders.domain.durations import parse_duration
+from reminders.domain.errors import InvalidInput
+from reminders.domain.request import MAX_DATA_BYTES, checked_text
+
+LONGEST_DATA = 4 * MAX_DATA_BYTES
+"""Bytes of JSON text that are read at all; its canonical form must fit into `MAX_DATA_BYTES`."""
+Decorated = TypeVar("Decorated", bound=Callable[..., Any])
+
+json_option = click.option("--json", "as_json", is_flag=True, help="Print JSON, one object a line.")
+
+
+def limit_option(default: int, what: str) -> Callable[[Decorated], Decorated]:
+    """`--limit`, with its default."""
+    text = f"At most so many {what}."
+    return click.option("--limit", type=click.IntRange(1, 1_000_000), default=default, show_default=True, help=text)
+
+
+def read_id(text: str, field: str = "id") -> UUID:
+    """A reminder's, letter's or destination's id. Raises `InvalidInput`."""
+    try:
+        return UUID(text)
+    except ValueError:
+        raise InvalidInput(
+            field, f"{text[:64]!r} is no id; ids look like 019a2b3c-4d5e-7f60-8a9b-0c1d2e3f4a5b"
+        ) from None
+
+
+def read_filters(filters: Mapping[str, str | None]) -> dict[str, str | None]:
+    """Texts to look for, by field name, checked like texts to store. Raises `InvalidInput`."""
+    return {name: None if text is None else checked_text(name, text) for name, text in filters.items()}
+
+
+def read_due_at(text: str, field: str = "due_at") -> datetime:
+    """An instant or wall time as `parse_instant` reads it, or `+10s`, `+5m`, `+2h` from now. Raises `InvalidInput`."""
+    if not text.startswith("+"):
+        return parse_instant(text, field)
+    try:
+        seconds = parse_duration(text[1:])
+        return datetime.now(UTC) + timedelta(seconds=seconds)
+    except ValueError:
+        raise InvalidInput(field, f"{text[:40]!r} is no time from now; write +10s, +5m or +2h") from None
+    except OverflowError:
+        raise InvalidInput(field, f"{text[:40]!r} is beyond the calendar") from None
+
+
+def read_data(text: str | None) -> dict[str, Any] | None:
+    """The JSON object in `text`, or in the file named after an `@`; `@-` is standard input. Raises `InvalidInput`.
+
+    Refused is also what JSON readers disagree about: keys given twice, NaN and Infinity.
+    """
+    if text is None:
+        return None
+    if text.startswith("@"):
+        text = _read_file(text[1:])
+    elif len(text) > LONGEST_DATA:
+        _refuse_long()
+    try:
+        value = json.loads(text, object_pairs_hook=_no_key_twice, parse_constant=_refuse_constant)
+    except RecursionError:
+        raise InvalidInput("data", "is nested too deep") from None
+    except ValueError as error:
+        raise InvalidInput("data", f"is no JSON: {error}") from None
+    if not isinstance(value, dict):
+        raise InvalidInput("data", 'must be a JSON object, such as {"amount": 10}')
+    return value
+
+
+def _read_file(name: str) -> str:
+    try:
+        raw = sys.stdin.buffer.read(LONGEST_DATA + 1) if name == "-" else _head(Path(name))
+        if len(raw) > LONGEST_DATA:
+            _refuse_long()
+        return raw.decode("utf-8-sig")
+    except UnicodeDecodeError:
+        raise InvalidInput("data", f"{name!r} is not UTF-8 text") from None
+    except (OSError, ValueError) as error:
+        reason = error.strerror if isinstance(error, OSError) else str(error)
+        raise InvalidInput("data", f"{name!r} cannot be read: {reason}") from None
+
+
+def _head(path: Path) -> bytes:
+    with path.open("rb") as file:
+        return file.read(LONGEST_DATA + 1)
+
+
+def _refuse_long() -> NoReturn:
+    raise InvalidInput("data", f"is too long; at most {MAX_DATA_BYTES:,} bytes are allowed")
+
+
+def _no_key_twice(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    found = dict(pairs)
+    if len(found) < len(pairs):
+        names = [name for name, _ in pairs]
+        twice = next(name for name in names if names.count(name) > 1)
+        raise InvalidInput("data", f"has the key {twice[:40]!r} twice")
+    return found
+
+
+def _refuse_constant(name: str) -> NoReturn:
+    raise InvalidInput("data", f"contains {name}, which JSON does not have")

@@ -1,0 +1,107 @@
+"""Every move that a status can make, as data: from, to, under which guard, by whom.
+
+The moves themselves are guarded statements of the ledger; a test compares what Postgres saw with these tables, and the
+documentation shows them. A status that no move enters is reserved for a later release.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Literal
+
+ReminderStatus = Literal[
+    "pending",
+    "leased",
+    "published",
+    "sending",
+    "held",
+    "delivered",
+    "suppressed",
+    "cancelled",
+    "expired",
+    "shadowed",
+    "dead",
+]
+"""A reminder's status as `reminders_v1` shows it: that of its row in `due` while it lives, of its own row afterwards."""
+DeliveryStatus = Literal[
+    "sending", "retrying", "delivered", "unknown", "dead", "cancelled", "expired", "superseded", "suppressed"
+]
+
+LIVE: frozenset[ReminderStatus] = frozenset({"pending", "leased", "published", "sending", "held"})
+TERMINAL: frozenset[ReminderStatus] = frozenset(
+    {"delivered", "suppressed", "cancelled", "expired", "shadowed", "dead"}
+)
+"""Ends by themselves; only a person's `reschedule` or `redrive` leads out of `cancelled`, `expired` and `dead`."""
+
+
+@dataclass(frozen=True, slots=True)
+class Transition:
+    """One move. `before` is None where the row comes into being."""
+
+    before: str | None
+    after: str
+    guard: str
+    who: str
+
+
+def _moves(*rows: tuple[str | None, str, str, str]) -> tuple[Transition, ...]:
+    return tuple(Transition(*row) for row in rows)
+
+
+REMINDER_TRANSITIONS: tuple[Transition, ...] = _moves(
+    (None, "pending", "no reminder has this identity", "schedule"),
+    ("pending", "leased", "`wake_at` has passed and nobody holds the row", "scan: lease"),
+    ("leased", "leased", "the lease has ended", "scan: lease"),
+    ("leased", "published", "still leased under the scan's own token", "scan: publish"),
+    ("published", "leased", "its deadline has passed, or the broker did not surely take it", "scan: lease, take back"),
+    ("leased", "sending", "the message's key is current, not expired, nobody holds the row", "deliver: claim"),
+    ("published", "sending", "the message's key is current, not expired, nobody holds the row", "deliver: claim"),
+    ("sending", "delivered", "the claim stands and the outcome is `Delivered`, or an earlier attempt's success came late", "deliver: finalize; repair"),
+    ("sending", "pending", "the claim stands and the outcome allows another attempt; or it was not called; or the claim ended and the destination deduplicates", "deliver: finalize, give back; repair"),
+    ("sending", "dead", "the claim stands or has ended, and no attempt may follow", "deliver: finalize, give back; repair"),
+    ("sending", "cancelled", "cancellation was requested, nothing was delivered, nothing is unknown", "deliver: finalize, give back; repair"),
+    ("leased", "expired", "`expires_at` has passed, no earlier attempt is unknown", "deliver: refused claim"),
+    ("published", "expired", "`expires_at` has passed, no earlier attempt is unknown", "deliver: refused claim"),
+    ("leased", "dead", "an earlier attempt is unknown, and `expires_at` or the deduplication window has passed, or it was cancelled", "deliver: refused claim; cancel"),
+    ("published", "dead", "an earlier attempt is unknown, and `expires_at` or the deduplication window has passed, or it was cancelled", "deliver: refused claim; cancel"),
+    ("leased", "delivered", "an earlier attempt's success came late", "deliver: refused claim"),
+    ("published", "delivered", "an earlier attempt's success came late", "deliver: refused claim"),
+    ("pending", "cancelled", "no claim is open, no attempt is unknown", "cancel"),
+    ("leased", "cancelled", "no claim is open, no attempt is unknown", "cancel"),
+    ("published", "cancelled", "no claim is open, no attempt is unknown", "cancel"),
+    ("dead", "cancelled", "no attempt is unknown", "cancel"),
+    ("expired", "cancelled", "no attempt is unknown", "cancel"),
+    ("pending", "dead", "cancelled while an earlier attempt is unknown", "cancel"),
+    ("pending", "pending", "no attempt is unknown", "reschedule"),
+    ("leased", "pending", "no attempt is unknown", "reschedule"),
+    ("published", "pending", "no attempt is unknown", "reschedule"),
+    ("cancelled", "pending", "no attempt is unknown", "reschedule"),
+    ("expired", "pending", "no attempt is unknown", "reschedule"),
+    ("dead", "pending", "its letter is open, no cancellation was asked for, and nothing is unknown or a person has checked; or rescheduled with no attempt unknown", "redrive; reschedule"),
+    ("dead", "delivered", "an earlier attempt's success came late", "redrive"),
+)  # fmt: skip
+"""Of the status in `reminders_v1`."""
+
+DELIVERY_TRANSITIONS: tuple[Transition, ...] = _moves(
+    (None, "sending", "the reminder's row has moved to `sending` in the same statement", "deliver: claim"),
+    ("retrying", "sending", "the reminder's row has moved to `sending` in the same statement", "deliver: claim"),
+    ("sending", "delivered", "the claim number stands and the outcome is `Delivered`, or an earlier attempt's success came late", "deliver: finalize; repair"),
+    ("sending", "retrying", "the claim number stands, and another attempt may follow", "deliver: finalize, give back; repair"),
+    ("sending", "dead", "the claim number stands, and the destination or our own fault ends it", "deliver: finalize; repair"),
+    ("sending", "unknown", "the claim number stands, an attempt is unknown and must not be repeated", "deliver: finalize, give back; repair"),
+    ("sending", "cancelled", "the claim number stands, cancellation was requested, no attempt is unknown", "deliver: finalize, give back"),
+    ("retrying", "delivered", "an earlier attempt's success came late", "deliver: refused claim; repair"),
+    ("retrying", "expired", "`expires_at` has passed, no attempt is unknown", "deliver: refused claim"),
+    ("retrying", "unknown", "an attempt is unknown, and it expired, left the deduplication window or was cancelled", "deliver: refused claim; cancel; repair"),
+    ("retrying", "cancelled", "no attempt is unknown", "cancel; repair"),
+    ("retrying", "superseded", "no attempt is unknown", "reschedule"),
+    ("dead", "cancelled", "no attempt is unknown", "cancel; repair"),
+    ("dead", "superseded", "no attempt is unknown", "reschedule"),
+    ("expired", "superseded", "no attempt is unknown", "reschedule"),
+    ("cancelled", "superseded", "no attempt is unknown", "reschedule"),
+    ("dead", "retrying", "its letter is open, and nothing is unknown or a person has checked", "redrive"),
+    ("unknown", "retrying", "its letter is open, and a person has checked", "redrive"),
+    ("dead", "delivered", "an earlier attempt's success came late", "redrive; repair"),
+    ("unknown", "delivered", "an earlier attempt's success came late", "redrive; repair"),
+)  # fmt: skip
+"""Of `notification_deliveries.status`, one row per delivery key."""

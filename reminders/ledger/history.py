@@ -1,0 +1,100 @@
+"""Everything the ledger knows about one reminder, seen at one moment."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from typing import Any
+from uuid import UUID
+
+from reminders.ledger.caller import fetch
+from reminders.ledger.database import Database
+from reminders.ledger.reading import Attempt, Reminder, attempts, get
+from reminders.ledger.statement import Statement
+
+STANDING = Statement(
+    "history_standing",
+    """
+SELECT clock_timestamp(), r.destination_id::text, r.cancel_requested_at, d.route, n.status, n.claim_number, n.claimed_at, n.claimed_until,
+       n.worker, n.on_unknown, n.uncertain_since, n.confirmed_late_at, n.provider_reference
+FROM {s}.reminders r
+LEFT JOIN {s}.due d ON d.id = r.id
+LEFT JOIN {s}.notification_deliveries n ON n.delivery_key = r.delivery_key
+WHERE r.id = :id
+""",
+    {"id": "uuid"},
+)
+
+LETTERS = Statement(
+    "history_letters",
+    """
+SELECT id::text, kind, state, error_class, reason, opened_at, closed_at, actor, action_reason
+FROM {s}.dead_letters WHERE reminder_id = :id ORDER BY opened_at, id
+""",
+    {"id": "uuid"},
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Standing:
+    """What the public view leaves out. The delivery's columns are null before the first claim under the present key."""
+
+    destination_id: UUID
+    cancel_requested_at: datetime | None
+    route: str | None
+    delivery_status: str | None
+    claim_number: int | None
+    claimed_at: datetime | None
+    claimed_until: datetime | None
+    worker: str | None
+    on_unknown: str | None
+    uncertain_since: datetime | None
+    confirmed_late_at: datetime | None
+    provider_reference: str | None
+
+
+@dataclass(frozen=True, slots=True)
+class Letter:
+    """One of the reminder's dead letters."""
+
+    id: UUID
+    kind: str
+    state: str
+    error_class: str
+    reason: str
+    opened_at: datetime
+    closed_at: datetime | None
+    actor: str | None
+    action_reason: str | None
+
+
+@dataclass(frozen=True, slots=True)
+class History:
+    """A reminder, where it stands, and what happened to it, oldest first. Instants are UTC, by the ledger's clock."""
+
+    reminder: Reminder
+    standing: Standing
+    attempts: list[Attempt]
+    letters: list[Letter]
+    seen_at: datetime
+
+
+def history(database: Database, reminder_id: UUID) -> History:
+    """All of it from one snapshot. Raises `NotFound`."""
+    schema, given = database.schema, str(reminder_id)
+    with database.transaction() as connection:
+        with connection.cursor() as cursor:
+            cursor.execute("SET TRANSACTION ISOLATION LEVEL REPEATABLE READ, READ ONLY")
+        reminder = get(connection, schema, reminder_id)
+        seen_at, place, *columns = fetch(connection, schema, STANDING, id=given)[0]
+        return History(
+            reminder,
+            Standing(UUID(place), *map(_utc, columns)),
+            attempts(connection, schema, reminder_id),
+            [Letter(UUID(row[0]), *map(_utc, row[1:])) for row in fetch(connection, schema, LETTERS, id=given)],
+            _utc(seen_at),
+        )
+
+
+def _utc(value: Any) -> Any:
+    return value.astimezone(UTC) if isinstance(value, datetime) else value

@@ -1,0 +1,93 @@
+"""Flower: closed to everybody without the password, which no process list shows."""
+
+import re
+import socket
+import urllib.error
+import urllib.request
+from base64 import b64encode
+
+import psutil
+import pytest
+from flower.urls import handlers
+
+from .conftest import eventually
+
+AUTH = "operator:with,comma:and-colon"
+OPEN = {
+    "/healthcheck",  # answers OK and nothing else; platforms ask it without credentials
+    "/static/(.*)",  # Flower's own style sheets and scripts
+    "/login/?",  # the page of other ways to log in; 404 with basic authentication
+    "/logout",  # clears the caller's own cookie
+    ".*",  # the page that says that there is no such page
+}
+
+
+def free_port():
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        return probe.getsockname()[1]
+
+
+def status(port, path, method="GET", auth=None):
+    request = urllib.request.Request(f"http://127.0.0.1:{port}{path}", method=method)
+    if auth is not None:
+        request.add_header("Authorization", "Basic " + b64encode(auth.encode()).decode())
+    try:
+        with urllib.request.urlopen(request, timeout=10) as answer:
+            return answer.status
+    except urllib.error.HTTPError as error:
+        return error.code
+    except OSError:
+        return None
+
+
+def patterns():
+    return [handler.regex.pattern.rstrip("$") if hasattr(handler, "regex") else handler[0] for handler in handlers]
+
+
+@pytest.fixture
+def flower(probe):
+    port = free_port()
+    process = probe.run(
+        ["-m", "reminders.supervise", "flower"],
+        REMINDERS_FLOWER_AUTH=AUTH,
+        PORT=str(port),
+        FLOWER_UNAUTHENTICATED_API="true",
+        FLOWER_BASIC_AUTH="guest:guest",
+    )
+    eventually(lambda: status(port, "/healthcheck") == 200, 30)
+    return process, port
+
+
+def test_every_page_and_call_needs_the_password(flower, probe, broker_settings):
+    process, port = flower
+    closed = [pattern for pattern in patterns() if pattern not in OPEN]
+    assert {"/", "/metrics", "/api/workers", "/api/task/send-task/(.+)"} <= set(closed)
+    for pattern in closed:
+        path = re.sub(r"\(.[+*]\)", "x", pattern)
+        answers = {method: status(port, path, method) for method in ("GET", "POST")}
+        assert set(answers.values()) <= {401, 405}, (pattern, answers)
+        assert 401 in answers.values(), pattern
+
+    for guess in ("guest:guest", "operator:with", "comma:and-colon", "operator:", "", AUTH + "x"):
+        assert status(port, "/", auth=guess) == 401, guess
+    assert status(port, "/", auth=AUTH) == 200
+    assert status(port, "/broker", auth=AUTH) == 200
+
+    family = [psutil.Process(process.pid), *psutil.Process(process.pid).children(recursive=True)]
+    assert len(family) == 2
+    assert not any("comma" in argument for each in family for argument in each.cmdline())
+    listening = {c.laddr.ip for c in family[1].net_connections() if c.status == psutil.CONN_LISTEN}
+    assert listening == {"0.0.0.0"}
+
+
+@pytest.mark.parametrize(
+    ("environ", "said"),
+    [({}, "REMINDERS_FLOWER_AUTH=user:password"), ({"REMINDERS_FLOWER_AUTH": "operator:pässwörter"}, "ASCII")],
+)
+def test_flower_refuses_to_start_without_a_password_it_can_use(probe, environ, said):
+    process = probe.run(["-m", "reminders.supervise", "flower"], **environ)
+
+    assert process.wait(20) == 1
+    assert said in probe.output()
+    assert len(probe.output().strip().splitlines()) == 2

@@ -1,0 +1,232 @@
+"""A ledger with scripted neighbours: the real Postgres, and a broker, a gauge and a provider that do as they are told."""
+
+from __future__ import annotations
+
+import itertools
+import time
+from collections import deque
+from collections.abc import Callable, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
+from dataclasses import dataclass, field
+from datetime import UTC, datetime, timedelta
+from typing import Any, TypeVar
+from uuid import UUID
+
+import psycopg2
+
+import reminders
+from reminders.bootstrap import DATABASE_FAULTS
+from reminders.domain.identity import uuid7
+from reminders.domain.outcomes import Delivered
+from reminders.ledger.claiming import PostgresClaims
+from reminders.ledger.finalizing import PostgresFinalize
+from reminders.ledger.scanning import PostgresScan
+from reminders.pipeline.deliver import Deliver, DeliverPolicy
+from reminders.pipeline.finalize import Finalize, RetryPolicy
+from reminders.pipeline.ports import Message, Report
+from reminders.pipeline.repair import RepairPolicy, repair
+from reminders.pipeline.scan import Scan, ScanPolicy
+
+T = TypeVar("T")
+PATIENCE = 10.0
+"""Seconds after which something that has not happened is taken never to happen."""
+CLAIM, LEASE, REDELIVER = 30.0, 60.0, 120.0
+MAX_ATTEMPTS, MAX_WAIT = 8, 72 * 3600.0
+RETRY = RetryPolicy(max_attempts=MAX_ATTEMPTS, delays=(5.0, 30.0, 300.0), max_wait=MAX_WAIT)
+NOW = datetime.now(UTC)
+
+
+def until(what: Callable[[], T], wanted: str) -> T:
+    """The first true answer of `what`; fails, naming what was wanted, when there is none in time."""
+    end = time.monotonic() + PATIENCE
+    while time.monotonic() < end:
+        if answer := what():
+            return answer
+        time.sleep(0.005)
+    raise AssertionError(f"never happened: {wanted}")
+
+
+class Broker:
+    """A publisher and a gauge. Takes what `accepts` allows; shows what it holds, or what `shows` says."""
+
+    def __init__(self) -> None:
+        self.sent: list[Message] = []
+        self.accepts: int | None = None
+        self.shows: int | None = None
+        self.away = False
+        self.batches: list[list[Message]] = []
+
+    def publish(self, messages: Sequence[Message]) -> int:
+        taken = list(messages) if self.accepts is None else list(messages)[: self.accepts]
+        self.sent += taken
+        self.batches.append(taken)
+        return len(taken)
+
+    def in_flight(self) -> int | None:
+        if self.away:
+            return None
+        return len(self.sent) if self.shows is None else self.shows
+
+    def take(self) -> list[Message]:
+        """What workers would get: everything, once."""
+        taken, self.sent = self.sent, []
+        return taken
+
+
+class ScriptedProvider:
+    """Answers with the next of its outcomes, or delivers; notes every call. A callable outcome is called first."""
+
+    channel = "log"
+    deduplicates = True
+    body_format = 1
+
+    def __init__(self, *outcomes: Any) -> None:
+        self.outcomes = deque(outcomes)
+        self.calls: list[tuple[str, bytes, int]] = []
+        self.body = b"body"
+
+    def check_destination(self, destination: str) -> None: ...
+
+    def render(self, delivery) -> bytes:
+        return self.body
+
+    def send(self, delivery, body: bytes, deadline: float):
+        self.calls.append((delivery.delivery_key, body, delivery.attempt))
+        outcome = self.outcomes.popleft() if self.outcomes else Delivered(reference=f"ref-{len(self.calls)}")
+        return outcome() if callable(outcome) else outcome
+
+
+@dataclass
+class World:
+    """What a test of the ledger needs at hand."""
+
+    database: Any
+    broker: Broker = field(default_factory=Broker)
+    _threads: ThreadPoolExecutor = field(default_factory=lambda: ThreadPoolExecutor(max_workers=32))
+    _connections: list[Any] = field(default_factory=list)
+    _names: Any = field(default_factory=itertools.count)
+
+    def connect(self, **options: Any):
+        """A caller's own psycopg2 connection."""
+        connection = psycopg2.connect(self.database.url.set(drivername="postgresql").render_as_string(False), **options)
+        self._connections.append(connection)
+        return connection
+
+    def close(self) -> None:
+        for connection in self._connections:
+            connection.close()
+        self._threads.shutdown(wait=True)
+
+    def start(self, work: Callable[..., T], *arguments: Any, **named: Any) -> Future[T]:
+        """Run `work` in a thread."""
+        return self._threads.submit(work, *arguments, **named)
+
+    def wanted(self, **changed: Any) -> dict[str, Any]:
+        """Arguments of `schedule`: due a minute ago, with a reference of its own."""
+        given = {
+            "tenant_id": "tenant-a",
+            "user_id": "user-1",
+            "kind": "note",
+            "channel": "log",
+            "destination": "somewhere",
+            "due_at": NOW - timedelta(minutes=1),
+            "reference": f"order-{next(self._names)}",
+        }
+        return {**given, **changed}
+
+    def schedule(self, *, deduplicates: bool = True, **changed: Any):
+        """Schedule one reminder and commit."""
+        with self.connect() as connection:
+            made = reminders.schedule(connection, **self.wanted(**changed))
+            if not deduplicates:
+                with connection.cursor() as cursor:
+                    cursor.execute("UPDATE reminders.destinations SET deduplicates = false")
+        return made
+
+    def committed(self, call: Callable[..., T], *arguments: Any, **named: Any) -> T:
+        """Call an API function in a transaction of its own."""
+        with self.connect() as connection:
+            return call(connection, *arguments, **named)
+
+    def sql(self, query: str, *arguments: Any) -> list[tuple[Any, ...]]:
+        with self.database.transaction() as connection, connection.cursor() as cursor:
+            cursor.execute(query, arguments)
+            return list(cursor.fetchall()) if cursor.description else []
+
+    def status(self, reminder_id: UUID) -> tuple[str, str | None]:
+        """What the reminder and its present delivery are."""
+        query = """SELECT v.status, n.status FROM reminders.reminders_v1 v
+                   LEFT JOIN reminders.notification_deliveries n ON n.delivery_key = v.delivery_key WHERE v.id = %s"""
+        return self.sql(query, str(reminder_id))[0]
+
+    def column(self, table: str, column: str, reminder_id: UUID) -> Any:
+        key = "id" if table in {"due", "reminders", "reminders_v1"} else "reminder_id"
+        rows = self.sql(f"SELECT {column} FROM reminders.{table} WHERE {key} = %s", str(reminder_id))
+        return rows[0][0] if rows else None
+
+    def attempts(self, reminder_id: UUID) -> list[tuple[int, str, str]]:
+        """Number, outcome and error class of every attempt on record."""
+        query = "SELECT claim_number, outcome, error_class FROM reminders.delivery_attempts WHERE reminder_id = %s ORDER BY 1"
+        return self.sql(query, str(reminder_id))
+
+    def letters(self, reminder_id: UUID) -> list[tuple[str, str, str]]:
+        """Kind, state and error class of the reminder's dead letters, oldest first."""
+        query = "SELECT kind, state, error_class FROM reminders.dead_letters WHERE reminder_id = %s ORDER BY opened_at"
+        return self.sql(query, str(reminder_id))
+
+    def lapse(self, seconds: float) -> datetime:
+        """The time `seconds` from now, for parts that take a `now`."""
+        return datetime.now(UTC) + timedelta(seconds=seconds)
+
+    def scanning(self, *, now: datetime | None = None, **policy: Any) -> Scan:
+        """A scanner of its own, with its own memory."""
+        given: dict[str, Any] = {"batch": 500, "in_flight": 256, "lease": LEASE, "redeliver": REDELIVER}
+        whole = ScanPolicy(**{**given, "repair": RepairPolicy(MAX_ATTEMPTS, MAX_WAIT), **policy})
+        return Scan(PostgresScan(self.database, now), self.broker, self.broker, whole)
+
+    def published(self, now: datetime | None = None) -> list[Message]:
+        """Scan once and take what went out."""
+        self.scanning(now=now, in_flight=10_000, batch=10_000).once()
+        return self.broker.take()
+
+    def claims(self, now: datetime | None = None, worker: str = "worker-1") -> PostgresClaims:
+        return PostgresClaims(self.database, worker=worker, formats={"log": 1}, now=now)
+
+    def claim(self, made: Any, *, now: datetime | None = None, worker: str = "worker-1"):
+        """Claim a reminder that is leased or published."""
+        return self.claims(now, worker).claim(made.id, made.delivery_key, uuid7(), CLAIM)
+
+    def opened(self, made: Any, *, now: datetime | None = None, worker: str = "worker-1"):
+        """Publish what is due and claim this one."""
+        self.published(now)
+        claim = self.claim(made, now=now, worker=worker)
+        assert claim is not None
+        return claim
+
+    def finalizing(self, *, now: datetime | None = None, policy: RetryPolicy = RETRY, ledger: Any = None) -> Finalize:
+        ledger = ledger or PostgresFinalize(self.database, worker="worker-1", now=now)
+        return Finalize(ledger, policy, DATABASE_FAULTS, pause=lambda _: None, jitter=lambda: 0.5)
+
+    def finalize(self, claim: Any, outcome: Any, *, now: datetime | None = None, body_hash: bytes | None = None) -> str:
+        return self.finalizing(now=now)(claim, Report(outcome, 3, body_hash))
+
+    def deliver(self, provider: Any, *, now: datetime | None = None, **parts: Any) -> Deliver:
+        """A worker; `parts` replaces any of its parts."""
+        given: dict[str, Any] = {
+            "claims": self.claims(now),
+            "providers": lambda _: provider,
+            "finalize": self.finalizing(now=now),
+            "policy": DeliverPolicy(CLAIM, 10.0),
+            "pause": lambda _: None,
+        }
+        return Deliver(**{**given, **parts})
+
+    def repair(self, seconds: float = CLAIM + 1, limit: int = 100) -> int:
+        """Repair as it would be `seconds` from now."""
+        policy = RepairPolicy(MAX_ATTEMPTS, MAX_WAIT)
+        return repair(PostgresScan(self.database, self.lapse(seconds)), policy, limit)
+
+    def waiting_for_a_lock(self, count: int = 1) -> None:
+        """Return as soon as `count` connections wait for a lock that somebody holds."""
+        query = "SELECT count(*) >= %s FROM pg_stat_activity WHERE wait_event_type = 'Lock' AND datname = current_database()"
+        until(lambda: self.sql(query, count)[0][0], f"{count} connections waiting for a lock")
