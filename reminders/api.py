@@ -96,16 +96,17 @@ def schedule_many(connection: CallersConnection, reminders: Iterable[Mapping[str
         except InvalidInput as error:
             raise InvalidInput(f"reminders[{position}].{error.field}", error.reason) from None
     deduplicates = {channel: _provider(channel).deduplicates for channel in {request.channel for request in requests}}
-    answers: list[ScheduledReminder] = []
-    for start in range(0, len(requests), MOST_AT_ONCE):
-        batch = requests[start : start + MOST_AT_ONCE]
-        for position, answer in enumerate(
-            scheduling.insert(connection, _settings().schema, batch, deduplicates), start
-        ):
+    # In the order of identity over all round trips: two transactions that schedule the same ones cannot deadlock.
+    positions = sorted(range(len(requests)), key=lambda position: requests[position].identity_key)
+    answers: dict[int, ScheduledReminder] = {}
+    for start in range(0, len(positions), MOST_AT_ONCE):
+        batch = positions[start : start + MOST_AT_ONCE]
+        found = scheduling.insert(connection, _settings().schema, [requests[each] for each in batch], deduplicates)
+        for position, answer in zip(batch, found, strict=True):
             if isinstance(answer, Conflict):
                 raise Conflict(f"reminders[{position}]: {answer}")
-            answers.append(answer)
-    return answers
+            answers[position] = answer
+    return [answers[position] for position in range(len(requests))]
 
 
 def cancel(connection: CallersConnection, reminder_id: UUID | str) -> CancelResult:

@@ -84,7 +84,7 @@ def scan_of(settings: Settings, ledger: PostgresScan) -> Scan:
         redeliver=settings.redeliver,
         repair=RepairPolicy(settings.max_attempts, settings.max_wait),
     )
-    return Scan(ledger, KombuPublisher(settings), RedisGauge(settings), policy)
+    return Scan(ledger, KombuPublisher(settings), RedisGauge(settings), policy, faults=DATABASE_FAULTS)
 
 
 @lru_cache(maxsize=1)
@@ -99,8 +99,11 @@ def scan() -> Scan:
 
 
 def deliver_of(settings: Settings, db: Database, *, worker: str) -> Deliver:
-    """The deliver stage of one worker process called `worker`."""
-    formats = {channel: registry.load(channel, settings).body_format for channel in registry.channels()}
+    """The deliver stage of one worker process called `worker`. Raises `SettingsError` if a channel cannot send."""
+    installed = [registry.load(channel, settings) for channel in registry.channels()]
+    for provider in installed:
+        provider.ready()
+    formats = {provider.channel: provider.body_format for provider in installed}
     retry = RetryPolicy(settings.max_attempts, settings.retry_delays, settings.max_wait)
     finalize = PostgresFinalize(db, worker=worker)
     claims = PostgresClaims(db, worker=worker, formats=formats)

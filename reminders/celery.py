@@ -3,15 +3,19 @@
 from __future__ import annotations
 
 import logging
+import os
 from collections.abc import Iterator, Mapping
 from functools import cached_property
 from typing import Any
 
+import click
 from celery import Celery, signals
 
 from reminders.broker.shutdown import shutting_down
 from reminders.broker.watch import watch
 from reminders.celery_options import SCAN_TASK, options
+from reminders.domain.errors import SettingsError
+from reminders.flower_guard import guard_flower
 from reminders.settings import Settings, load
 
 logger = logging.getLogger(__name__)
@@ -71,7 +75,18 @@ def _quiet_celery(**_: Any) -> None:
         logging.getLogger(name).setLevel(logging.WARNING)
 
 
+def _on_import_modules(sender: Any, **_: Any) -> None:
+    # Flower has no signal of its own; this one comes before it listens. It also comes in every other command.
+    context = click.get_current_context(silent=True)
+    if sender is app and context is not None and context.info_name == "flower":
+        try:
+            guard_flower(app, load(), os.environ)
+        except SettingsError as error:
+            raise SystemExit(str(error)) from error  # Celery's signals log and pass over any other exception
+
+
 # Weak references would let the handlers go.
+signals.import_modules.connect(_on_import_modules, weak=False)
 signals.worker_init.connect(_on_worker_init, weak=False)
 signals.worker_shutting_down.connect(_on_worker_shutting_down, weak=False)
 signals.beat_init.connect(_on_beat_init, weak=False)

@@ -8,9 +8,9 @@ from collections.abc import Mapping, Sequence
 
 from reminders.celery_options import QUEUES, broker_url
 from reminders.domain.errors import InvalidInput
+from reminders.flower_guard import flower_auth
 from reminders.settings import Settings
 from reminders.supervise import Child
-from reminders.supervised import flower_auth
 
 FLOWER_PORT = 5555
 FLOWER_TASKS = 5000

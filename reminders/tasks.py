@@ -22,7 +22,10 @@ logger = logging.getLogger(__name__)
 def scan_due() -> int:
     """A wake-up: hold the minute, then end. Lost with its process, it is replaced by the next tick."""
     settings = bootstrap.installation()
-    bootstrap.scan_ledger().record_tick(taken=1)
+    try:
+        bootstrap.scan_ledger().record_tick(taken=1)
+    except bootstrap.DATABASE_FAULTS:
+        logger.warning("scan.tick_not_recorded: the database is away")
     return bootstrap.scan().hold(settings.scan_every, shutting_down)
 
 

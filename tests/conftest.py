@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import tempfile
 from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
@@ -21,10 +22,25 @@ SIGNING_SECRET = "tests-only-signing-secret-0123456789"
 TABLES = "ticks, dead_letters, delivery_attempts, notification_deliveries, due, reminders, destinations"
 
 
+@contextmanager
+def open_folder() -> Iterator[Path]:
+    """A home that Postgres's own user can reach, so that nothing of it lies elsewhere; gone at the end."""
+    with tempfile.TemporaryDirectory(prefix="reminders-tests-") as folder:
+        Path(folder).chmod(0o711)
+        yield Path(folder) / "home"
+
+
+@pytest.fixture
+def home() -> Iterator[Path]:
+    """A fresh home folder for embedded services."""
+    with open_folder() as folder:
+        yield folder
+
+
 @pytest.fixture(scope="session")
 def services() -> Iterator[Services]:
     """Embedded Postgres and Redis of this test run alone."""
-    with tempfile.TemporaryDirectory(prefix="reminders-tests-") as home, running(Path(home)) as found:
+    with open_folder() as home, running(home) as found:
         yield found
 
 

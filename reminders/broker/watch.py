@@ -10,6 +10,7 @@ from threading import Event, Thread
 from time import monotonic
 from typing import Any
 
+from celery.bootsteps import CLOSE, TERMINATE
 from celery.worker import state
 
 from reminders.broker import junk
@@ -24,8 +25,11 @@ EVERY = 1.0
 """Seconds between two looks."""
 POLLS_WITHIN = 5.0
 """Seconds within which an idle consumer asks the broker again; it does so every second."""
-DEAF_AFTER = 15.0
-"""Seconds for which the broker answers this thread while the consumer asks it nothing, before the worker is ended."""
+DEAF_AFTER = 15
+"""Looks, a second apart, at which the broker answered this thread while the consumer asked it nothing; then the worker
+is ended. Looks and not seconds: a process that was frozen or starved has had no time to ask."""
+STARTING = 45
+"""Looks more that a worker gets until it has asked for the first time."""
 SCAN_IDLE = 5.0
 """Seconds without a scan after which a scanner wakes itself, should the tick have been lost with the broker's data."""
 
@@ -43,7 +47,7 @@ class _Watch:
         self._wake_scan = wake_scan
         self._link = Link(settings)
         self._announced: Presence | None = None
-        self._heard = monotonic()
+        self._unheard = -STARTING
         self._scan_seen = 0.0
         self._pace = Event()
 
@@ -66,13 +70,14 @@ class _Watch:
             self._announced = presence
         except BrokerAway:
             junk.dropped.add(dropped)
-            self._heard = monotonic()  # the broker's silence is not the consumer's deafness
+            self._unheard = min(self._unheard, 0)  # the broker's silence is not the consumer's deafness
             return
+        if self._worker.blueprint.state in {CLOSE, TERMINATE}:
+            shutting_down.set()  # told by remote control, which sends no signal
         if shutting_down.is_set():
             return
-        if _listens(consumer):
-            self._heard = monotonic()
-        elif monotonic() - self._heard > DEAF_AFTER:
+        self._unheard = 0 if self._listens(consumer) else self._unheard + 1
+        if self._unheard > DEAF_AFTER:
             self._end()
         if ready and "scan" in self._queues():
             self._keep_scanning()
@@ -93,19 +98,18 @@ class _Watch:
             self._wake_scan()
 
     def _end(self) -> None:
-        logger.critical("The consumer has not asked the broker for %.0f s; ending this worker", DEAF_AFTER)
+        logger.critical("The consumer has asked the broker nothing at %d looks; ending this worker", self._unheard)
         os.kill(os.getpid(), signal.SIGTERM)
         # Crash here: whatever is claimed stays `sending`; the scan repairs it at the claim's end.
         self._pace.wait(self._settings.grace)
         os._exit(1)
 
-
-def _listens(consumer: Any) -> bool:
-    """Whether the consumer asks the broker for messages, or has good reason not to: it holds all it may hold."""
-    tasks = getattr(consumer, "task_consumer", None)
-    if tasks is None:
-        return False
-    channel = tasks.channel
-    if monotonic() - channel.polled_at < POLLS_WITHIN:
-        return True
-    return bool(state.reserved_requests) and not channel.qos.can_consume()
+    def _listens(self, consumer: Any) -> bool:
+        """Whether the consumer asks for messages, or has good reason not to: it is full, or an operator stopped it."""
+        tasks = getattr(consumer, "task_consumer", None)
+        if tasks is None:
+            return False
+        channel = tasks.channel
+        if monotonic() - channel.polled_at < POLLS_WITHIN or not self._queues():
+            return True
+        return bool(state.reserved_requests) and not channel.qos.can_consume()

@@ -73,7 +73,7 @@ class OneAtATime(click.Group):
             with formatter.section(section):
                 formatter.write_dl([(name, line) for name, (_, line) in commands.items()])
 
-    def main(  # type: ignore[override] - click's overloads tell apart a mode that is fixed here
+    def main(  # type: ignore[override] # click's overloads tell apart a mode that is fixed here
         self, args: Sequence[str] | None = None, prog_name: str | None = None, **extra: Any
     ) -> NoReturn:
         """Run, tell failures in a line or two on stderr, and exit. Only a fault of our own shows a traceback."""

@@ -7,7 +7,6 @@ never migrated unasked.
 
 from __future__ import annotations
 
-import logging
 import signal
 import sys
 import threading
@@ -106,7 +105,6 @@ def session(*, broker: bool = False) -> Iterator[Session]:
 @contextmanager
 def located(*, broker: bool = False) -> Iterator[tuple[Settings, bool]]:
     """Settings with the addresses of Postgres and, on demand, of Redis; and whether the Postgres is the embedded one."""
-    logging.basicConfig(level=logging.WARNING, format="reminders: %(message)s")
     settings = load()
     needs_postgres = settings.database_url is None
     needs_redis = broker and settings.redis_url is None

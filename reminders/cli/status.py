@@ -60,21 +60,27 @@ def why_broker_is_away(settings: Settings) -> str | None:
 
 
 def _print_for_people(found: dict[str, Any]) -> None:
-    counts = ", ".join(f"{count:,} {name}" for name, count in found["counts"].items() if count)
+    late = found["oldest_due_age_seconds"]
     print_fields(
         [
-            ("reminders", counts or "none"),
-            ("oldest due", f"{found['oldest_due_age_seconds']:.1f} s late" if found["oldest_due_age_seconds"] else "-"),
+            ("reminders", _listed(found["counts"], "{count:,} {name}") or "none"),
+            ("oldest due", f"{late:,.1f} s late" if late else "none is late"),
             ("in flight", f"{found['in_flight']:,}"),
             ("held", f"{found['held']:,}"),
             ("dead letters", f"{found['dead_letters_open']:,} open"),
-            ("last tick", found["last_tick_at"] or "none yet: is beat running?"),
+            ("last tick", found["last_tick_at"] or "none yet: does beat run?"),
             ("dropped ticks", f"{found['dropped_ticks']:,}"),
+            *_broker_for_people(found),
         ]
     )
+
+
+def _broker_for_people(found: dict[str, Any]) -> list[tuple[str, object]]:
     if found["queues"] is None:
-        print_fields([("broker", f"away: {found['broker_error']}")])
-        return
-    queued = ", ".join(f"{count:,} on {name}" for name, count in found["queues"].items() if count)
+        return [("broker", f"away: {found['broker_error']}")]
     workers = ", ".join(f"{worker['node']} ({'+'.join(worker['queues'])})" for worker in found["workers"])
-    print_fields([("queues", queued or "empty"), ("workers", workers or "none")])
+    return [("queues", _listed(found["queues"], "{count:,} on {name}") or "empty"), ("workers", workers or "none")]
+
+
+def _listed(counts: dict[str, int], form: str) -> str:
+    return ", ".join(form.format(name=name, count=count) for name, count in counts.items() if count)

@@ -74,7 +74,7 @@ def new_request(
     kind = checked_text("kind", kind)
     destination = checked_text("destination", destination)
     reference = None if reference is None else checked_text("reference", reference)
-    slot = "" if not slot else checked_text("slot", slot)
+    slot = "" if slot is None or slot == "" else checked_text("slot", slot)
     due_at = checked_instant("due_at", due_at)
     if expires_at is not None:
         expires_at = checked_instant("expires_at", expires_at)
@@ -129,8 +129,8 @@ def checked_text(name: str, value: object) -> str:
 def _refuse_unstorable(name: str, value: str) -> None:
     for position, character in enumerate(value):
         code = ord(character)
-        if code < 0x20 or code == 0x7F or 0xD800 <= code <= 0xDFFF:
-            what = "a lone surrogate" if code > 0x7F else "a control character"
+        if code < 0x20 or 0x7F <= code <= 0x9F or 0xD800 <= code <= 0xDFFF:
+            what = "a lone surrogate" if code > 0x9F else "a control character"
             raise InvalidInput(name, f"contains {what} (U+{code:04X}) at position {position}")
 
 
@@ -140,9 +140,14 @@ def checked_instant(name: str, value: object) -> datetime:
         raise InvalidInput(name, f"must be a datetime, not {type(value).__name__}")
     if value.tzinfo is None or value.utcoffset() is None:
         raise InvalidInput(name, "has no UTC offset; give an aware datetime, or zone as well")
-    if not FIRST_YEAR <= value.year <= LAST_YEAR:
-        raise InvalidInput(name, f"is in the year {value.year}; years {FIRST_YEAR} to {LAST_YEAR} are allowed")
-    return value.astimezone(UTC)
+    try:
+        instant = value.astimezone(UTC)
+    except OverflowError:
+        instant = None
+    if instant is None or not FIRST_YEAR <= instant.year <= LAST_YEAR:
+        year = value.year if instant is None else instant.year
+        raise InvalidInput(name, f"is in the year {year}; years {FIRST_YEAR} to {LAST_YEAR} (UTC) are allowed")
+    return instant
 
 
 def canonical_data(data: Mapping[str, Any] | None) -> str:
@@ -154,7 +159,8 @@ def canonical_data(data: Mapping[str, Any] | None) -> str:
     if not isinstance(data, Mapping):
         raise InvalidInput("data", f"must be a JSON object, not {type(data).__name__}")
     _check_json(data, "data", 1)
-    text = json.dumps(data, sort_keys=True, separators=(",", ":"), ensure_ascii=False)
+    # Only a mapping that is no dict reaches `default`; everything else was checked above.
+    text = json.dumps(data, sort_keys=True, separators=(",", ":"), ensure_ascii=False, default=dict)
     size = len(text.encode())
     if size > MAX_DATA_BYTES:
         raise InvalidInput("data", f"has {size:,} bytes as JSON; at most {MAX_DATA_BYTES:,} are allowed")
@@ -178,7 +184,7 @@ def _check_json(value: object, path: str, depth: int) -> None:
     elif isinstance(value, Mapping):
         for key, item in value.items():
             if not isinstance(key, str):
-                raise InvalidInput("data", f"{path} has a key that is not text: {key!r:.40}")
+                raise InvalidInput("data", f"{path} has a key that is not text but {type(key).__name__}")
             if not key.isprintable():
                 _refuse_unstorable_json(path, key)
             _check_json(item, f"{path}.{key[:40]}", depth + 1)

@@ -8,25 +8,30 @@ from __future__ import annotations
 from typing import Any
 
 from psycopg2.extensions import connection as DriverConnection  # noqa: N812 - a class with a module's naming
+from psycopg2.extensions import cursor as DriverCursor  # noqa: N812
 from sqlalchemy.engine import Connection
-from sqlalchemy.orm import Session
+from sqlalchemy.orm import Session, scoped_session
+from sqlalchemy.pool import PoolProxiedConnection
 
 from reminders.domain.errors import InvalidInput
 from reminders.ledger.statement import Statement
 
-CallersConnection = Session | Connection | DriverConnection
+CallersConnection = Session | scoped_session[Session] | Connection | DriverConnection | PoolProxiedConnection
 
 
 def fetch(connection: CallersConnection, schema: str, statement: Statement, **given: Any) -> list[tuple[Any, ...]]:
     """Run `statement` as part of the caller's transaction and return its rows."""
     bound = statement.in_schema(schema)
     arguments = bound.arguments(given)
-    if isinstance(connection, Session):
+    if isinstance(connection, Session | scoped_session):
         connection = connection.connection()
     if isinstance(connection, Connection):
         return [tuple(row) for row in connection.exec_driver_sql(bound.plain, arguments)]
+    if isinstance(connection, PoolProxiedConnection):
+        connection = connection.driver_connection  # type: ignore[assignment]
     if isinstance(connection, DriverConnection):
-        with connection.cursor() as cursor:
+        # The plain cursor: the connection's own factory may give rows that are no tuples.
+        with connection.cursor(cursor_factory=DriverCursor) as cursor:
             cursor.execute(bound.plain, arguments)
             return [tuple(row) for row in cursor.fetchall()]
     raise InvalidInput(

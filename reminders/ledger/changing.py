@@ -6,12 +6,14 @@ row may have been claimed or finished, and a fresh statement sees that.
 
 from __future__ import annotations
 
-from datetime import UTC, datetime
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
 from typing import Literal
 from uuid import UUID
 
 from reminders.domain.errors import InvalidInput, NotFound, Refused
 from reminders.domain.identity import delivery_key, uuid7
+from reminders.domain.request import checked_instant
 from reminders.ledger.caller import CallersConnection, fetch
 from reminders.ledger.scheduling import ScheduledReminder
 from reminders.ledger.statement import Statement
@@ -27,8 +29,8 @@ LOCK = Statement(
 STANDING = Statement(
     "change_standing",
     """
-SELECT r.status, d.status, n.uncertain_since IS NOT NULL, r.delivery_key, r.version, r.due_at, r.identity_key, r.expires_at,
-       n.confirmed_late_at IS NOT NULL
+SELECT r.status, d.status, n.uncertain_since IS NOT NULL, n.confirmed_late_at IS NOT NULL, r.delivery_key, r.version,
+       r.due_at, r.zone, r.identity_key, r.expires_at
 FROM {s}.reminders r
 LEFT JOIN {s}.due d ON d.id = r.id
 LEFT JOIN {s}.notification_deliveries n ON n.delivery_key = r.delivery_key
@@ -138,26 +140,41 @@ SELECT 1 FROM moved
 )  # fmt: skip
 
 
+@dataclass(frozen=True, slots=True)
+class Standing:
+    """How a reminder stands, with its rows locked. `live` is its status in `due`, if it has a row there."""
+
+    status: str
+    live: str | None
+    uncertain: bool
+    confirmed_late: bool
+    delivery_key: str
+    version: int
+    due_at: datetime
+    zone: str | None
+    identity_key: bytes | memoryview
+    expires_at: datetime | None
+
+
 def cancel(connection: CallersConnection, schema: str, reminder_id: UUID) -> CancelResult:
     """Cancel in the caller's transaction; see `reminders.cancel` for what each answer means."""
     given = str(reminder_id)
-    fetch(connection, schema, LOCK, id=given)
-    status, live, uncertain, *_, confirmed = _standing(connection, schema, reminder_id)
-    if status == "cancelled":
+    found = _lock(connection, schema, reminder_id)
+    if found.status == "cancelled":
         return "cancelled"
-    if status == "delivered" or confirmed:
+    if found.status == "delivered" or found.confirmed_late:
         return "too_late"
-    if live == "sending":
+    if found.live == "sending":
         fetch(connection, schema, REQUEST_CANCEL_IF_SENDING, id=given)
         return "requested"
-    if uncertain:
-        if status == "live":
+    if found.uncertain:
+        if found.status == "live":
             fetch(connection, schema, REVIEW_IF_UNCERTAIN, id=given, letter_id=str(uuid7()))
         else:
             fetch(connection, schema, NOTE_CANCEL_IF_DEAD, id=given)
         return "maybe_sent"
     if not fetch(connection, schema, CANCEL_IF_NOT_SENDING, id=given):
-        raise Refused(f"reminder {reminder_id} is {status}: nothing is left to cancel")
+        raise Refused(f"reminder {reminder_id} is {found.status}: nothing is left to cancel")
     return "cancelled"
 
 
@@ -171,31 +188,62 @@ def reschedule(
     expires_at: datetime | None,
 ) -> ScheduledReminder:
     """Move in the caller's transaction; see `reminders.reschedule`. `due_at` and `expires_at` are UTC."""
-    given = str(reminder_id)
-    fetch(connection, schema, LOCK, id=given)
-    status, live, uncertain, key, version, old_due, identity, old_expiry, confirmed = _standing(
-        connection, schema, reminder_id
-    )
-    if status == "delivered" or confirmed:
+    found = _lock(connection, schema, reminder_id)
+    if found.status == "delivered" or found.confirmed_late:
         raise Refused(f"reminder {reminder_id} is already delivered; schedule another one, with its own slot")
-    if live == "sending":
+    if found.live == "sending":
         raise Refused(f"reminder {reminder_id} is being sent right now; try again when the claim has ended")
-    if uncertain:
+    if found.uncertain:
         raise Refused(
             f"reminder {reminder_id} may already have been sent (an earlier attempt's outcome is unknown); it is for review, not for rescheduling"
         )
-    if status == "live" and old_due == due_at and (expires_at is None or expires_at == old_expiry):
-        return ScheduledReminder(reminder_id, key, due_at, live, version, created=False)
-    expires_at = expires_at or (old_expiry and old_expiry + (due_at - old_due))
+    if (
+        found.live is not None
+        and found.due_at == due_at
+        and zone in {None, found.zone}
+        and expires_at in {None, found.expires_at}
+    ):
+        return ScheduledReminder(reminder_id, found.delivery_key, due_at, found.live, found.version, created=False)
+    if expires_at is None and found.expires_at is not None:
+        expires_at = _moved("expires_at", found.expires_at, due_at - found.due_at)
     if expires_at is not None and expires_at <= due_at:
         raise InvalidInput("expires_at", "must be later than due_at")
-    new_key = delivery_key(bytes(identity), version + 1)
-    fetch(connection, schema, MOVE_IF_NOT_SENDING, id=given, due_at=due_at, zone=zone, expires_at=expires_at, version=version, new_key=new_key)  # fmt: skip
-    return ScheduledReminder(reminder_id, new_key, due_at.astimezone(UTC), "pending", version + 1, created=False)
+    new_version = found.version + 1
+    new_key = delivery_key(bytes(found.identity_key), new_version)
+    fetch(
+        connection,
+        schema,
+        MOVE_IF_NOT_SENDING,
+        id=str(reminder_id),
+        due_at=due_at,
+        zone=zone,
+        expires_at=expires_at,
+        version=found.version,
+        new_key=new_key,
+    )
+    return ScheduledReminder(reminder_id, new_key, due_at.astimezone(UTC), "pending", new_version, created=False)
 
 
-def _standing(connection: CallersConnection, schema: str, reminder_id: UUID) -> tuple:  # type: ignore[type-arg]
+def _lock(connection: CallersConnection, schema: str, reminder_id: UUID) -> Standing:
+    held = fetch(connection, schema, LOCK, id=str(reminder_id))
+    found = _standing(connection, schema, reminder_id)
+    if found.status == "live" and not held:
+        # Redriven or rescheduled while we waited: its new row of `due` is not locked yet, and the look before this one
+        # did not see it. Nobody can revive it again while we hold the other row.
+        fetch(connection, schema, LOCK, id=str(reminder_id))
+        found = _standing(connection, schema, reminder_id)
+    return found
+
+
+def _standing(connection: CallersConnection, schema: str, reminder_id: UUID) -> Standing:
     rows = fetch(connection, schema, STANDING, id=str(reminder_id))
     if not rows:
         raise NotFound(f"there is no reminder {reminder_id}")
-    return rows[0]
+    return Standing(*rows[0])
+
+
+def _moved(field: str, instant: datetime, by: timedelta) -> datetime:
+    try:
+        return checked_instant(field, instant.astimezone(UTC) + by)
+    except OverflowError:
+        raise InvalidInput(field, "would move beyond the last year; give it as well") from None

@@ -130,7 +130,9 @@ class Database:
             yield connection
         except DATABASE_AWAY as error:
             if isinstance(error, psycopg2.InterfaceError) or _driver(connection).closed:
+                # What ended this connection has ended the idle ones too: one failure, not one per connection.
                 connection.invalidate()
+                self._engine.dispose()
             raise
         finally:
             connection.close()

@@ -48,15 +48,27 @@ _UNCERTAIN = "uncertain_since = CASE WHEN :outcome = 'unknown' THEN COALESCE(n.u
 
 _GUARD = "n.delivery_key = :key AND n.claim_number = :number AND n.status = 'sending'"
 
-# A requested cancellation stops the move; but only a claim that still stands may be told of it.
+# A requested cancellation stops the move, and so does an earlier attempt's late success; but only a claim that still
+# stands may be told of them.
 _ANSWER = (
-    """SELECT CASE WHEN delivery.claim_number IS NOT NULL THEN 'done' ELSE 'cancel requested' END
-FROM locked LEFT JOIN delivery ON true
-WHERE delivery.claim_number IS NOT NULL OR (locked.cancel_requested AND EXISTS (
-    SELECT 1 FROM {s}.notification_deliveries n WHERE """
+    """SELECT CASE WHEN delivery.claim_number IS NOT NULL THEN 'done' ELSE instead.answer END
+FROM locked LEFT JOIN delivery ON true LEFT JOIN LATERAL (
+    SELECT CASE WHEN n.confirmed_late_at IS NOT NULL THEN 'confirmed late' ELSE 'cancel requested' END AS answer
+    FROM {s}.notification_deliveries n
+    WHERE delivery.claim_number IS NULL AND (locked.cancel_requested OR n.confirmed_late_at IS NOT NULL) AND """
     + _GUARD
-    + "))"
+    + """
+) instead ON true
+WHERE delivery.claim_number IS NOT NULL OR instead.answer IS NOT NULL"""
 )
+
+_END_DELIVERED = f"""gone AS (
+    DELETE FROM {{s}}.due USING delivery WHERE due.id = delivery.reminder_id
+)
+UPDATE {{s}}.reminders r SET status = 'delivered', last_outcome = 'delivered', finished_at = (SELECT now FROM t)
+FROM delivery WHERE r.id = delivery.reminder_id
+RETURNING 'done'
+"""
 
 DELIVERED = Statement(
     "finalize_delivered",
@@ -66,14 +78,21 @@ DELIVERED = Statement(
         body_hash = COALESCE(n.body_hash, :body_hash)
     FROM locked WHERE {_GUARD}
     RETURNING n.delivery_key, n.claim_number, n.claimed_at, n.reminder_id, n.worker
-), {_ATTEMPT}, gone AS (
-    DELETE FROM {{s}}.due USING delivery WHERE due.id = delivery.reminder_id
-)
-UPDATE {{s}}.reminders r SET status = 'delivered', last_outcome = 'delivered', finished_at = (SELECT now FROM t)
-FROM delivery WHERE r.id = delivery.reminder_id
-RETURNING 'done'
-""",
+), {_ATTEMPT}, {_END_DELIVERED}""",
     _REPORT,
+)
+
+# This attempt came to something else, but an earlier one has reported its success meanwhile.
+CONFIRMED = Statement(
+    "finalize_confirmed",
+    f"""{_LOCKED}, delivery AS (
+    UPDATE {{s}}.notification_deliveries n
+    SET status = 'delivered', uncertain_since = NULL, finished_at = (SELECT now FROM t),
+        body_hash = COALESCE(n.body_hash, :body_hash)
+    FROM locked WHERE {_GUARD} AND n.confirmed_late_at IS NOT NULL
+    RETURNING n.delivery_key, n.claim_number, n.claimed_at, n.reminder_id, n.worker
+), {_ATTEMPT_WITHOUT_REFERENCE}, {_END_DELIVERED}""",
+    {name: kind for name, kind in _REPORT.items() if name != "reference"},
 )
 
 PARKED = Statement(

@@ -23,6 +23,9 @@ class Provider(Protocol):
     body_format: int
     """The rendering rule that a first claim pins; `render` must keep supporting every earlier number."""
 
+    def ready(self) -> None:
+        """Raise `SettingsError` unless this process can send; asked when a worker starts."""
+
     def check_destination(self, destination: str) -> None:
         """Raise `InvalidInput("destination", ...)` unless the channel can deliver there."""
 

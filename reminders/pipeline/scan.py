@@ -24,6 +24,7 @@ LONGEST_PAUSE = 1.0
 SHORTEST_PAUSE = 0.05
 """Seconds between two looks at the least, so that a steady trickle is taken in handfuls."""
 PAUSE_WHEN_FULL = 0.025
+PAUSE_AFTER_FAULT = 1.0
 LANES_GOOD_FOR = 1.0
 """Seconds for which the list of lanes with due work is used; finding it costs a probe per lane."""
 LOST_AFTER = 2.0
@@ -60,6 +61,8 @@ class Scan:
     publisher: Publisher
     gauge: Gauge
     policy: ScanPolicy
+    faults: tuple[type[Exception], ...] = ()
+    """Errors that mean the database is away: the scan waits and looks again."""
     _lanes: list[str] = field(default_factory=list)
     _lanes_found_at: float = float("-inf")
     _turn: int = 0
@@ -71,7 +74,12 @@ class Scan:
         end = time.monotonic() + seconds
         sent = 0
         while not stop.is_set() and time.monotonic() < end:
-            done = self.once()
+            try:
+                done = self.once()
+            except self.faults as error:
+                logger.warning("scan.database_away error=%s: %s", type(error).__name__, str(error).partition("\n")[0])
+                stop.wait(PAUSE_AFTER_FAULT)
+                continue
             sent += done.published
             stop.wait(min(_pause(done), max(0.0, end - time.monotonic())))
         return sent

@@ -8,9 +8,9 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from urllib.parse import urlsplit
 
 from reminders.domain.errors import InvalidInput
+from reminders.providers.destination_url import parse_destination
 from reminders.receiver.misbehaviour import SCRIPTED_PATHS
 
 HOOK_PATH = "/hook"
@@ -27,21 +27,21 @@ class Place:
 
 
 class Addresses:
-    """The receiver's own URLs. Raises `InvalidInput("url", ...)` for one that is not http or https, or has a query."""
+    """The receiver's own URLs. Raises `InvalidInput("url", ...)` for one that is none, has no path, or has a query."""
 
     def __init__(self, urls: Iterable[str]) -> None:
         self.urls = tuple(urls)
-        self._hooks = [_origin_and_path(url) for url in self.urls]
+        self._hooks = [(url, _request_path(url)) for url in self.urls]
 
     def place(self, target: str) -> Place | None:
         """The place that the request target `target` (path and query) names; None if nothing is received there."""
         path, _, query = target.partition("?")
         found: list[str] = []
         script = ""
-        for origin, hook in self._hooks:
+        for url, hook in self._hooks:
             rest = path.removeprefix(hook)
             if path.startswith(hook) and (not rest or rest in SCRIPTED_PATHS):
-                found.append(origin + target)
+                found.append(url + target.removeprefix(hook))
                 script = rest
         return Place(tuple(found), script, query) if found else None
 
@@ -55,9 +55,12 @@ def default_urls(host: str, port: int) -> Sequence[str]:
     return [f"http://{name}:{port}{HOOK_PATH}" for name in names]
 
 
-def _origin_and_path(url: str) -> tuple[str, str]:
-    parts = urlsplit(url)
-    if parts.scheme not in {"http", "https"} or not parts.netloc or parts.path in {"", "/"} or "?" in url or "#" in url:
-        raise InvalidInput("url", f"{url!r} must be http:// or https://, a host and a path, without a query")
-    origin = f"{parts.scheme}://{parts.netloc}"
-    return origin, url.removeprefix(origin)
+def _request_path(url: str) -> str:
+    """The path by which a sender asks for `url`, percent-encoded as our sender does it."""
+    try:
+        path = parse_destination(url, allow_private=True).path
+    except InvalidInput as error:
+        raise InvalidInput("url", f"{url!r} {error.reason}") from None
+    if path == "/" or "?" in path:
+        raise InvalidInput("url", f"{url!r} must have a path, and no query")
+    return path

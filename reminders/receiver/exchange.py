@@ -16,6 +16,7 @@ from http import HTTPStatus
 from types import MappingProxyType
 from typing import Any
 
+from tornado.http1connection import HTTP1Connection
 from tornado.httputil import (
     HTTPConnection,
     HTTPHeaders,
@@ -34,9 +35,10 @@ from reminders.receiver.store import Store
 logger = logging.getLogger(__name__)
 
 REPORT_PATH = "/report"
-_SECONDS_TO_TAKE_A_PAGE = 30.0
-"""How long a reader of the report may leave one page of it unread."""
+_SECONDS_TO_TAKE_AN_ANSWER = 30.0
+"""How long a caller may leave an answer, or a page of the report, unread."""
 _LINES_IN_A_PAGE = 200
+_MOST_DIGITS = 12
 
 
 class Site(HTTPServerConnectionDelegate):
@@ -48,123 +50,141 @@ class Site(HTTPServerConnectionDelegate):
         self._store = store
         self._tally = tally
         self._running: set[asyncio.Task[None]] = set()
+        self._closing = asyncio.Event()
 
     def start_request(self, server_conn: object, request_conn: HTTPConnection) -> HTTPMessageDelegate:
         del server_conn
+        assert isinstance(request_conn, HTTP1Connection)
         return _Exchange(self, request_conn)
 
     async def settle(self, seconds: float) -> None:
-        """Wait until all that was begun is answered, at most `seconds`."""
+        """Wait until all that was begun is answered, at most `seconds`; answers held back on purpose go out now."""
+        self._closing.set()
         if self._running:
             await asyncio.wait(self._running, timeout=seconds)
 
-    def begin(self, answering: Coroutine[Any, Any, None]) -> None:
+    def begin(self, connection: HTTP1Connection, answering: Coroutine[Any, Any, None]) -> None:
         """Answer a request that was read, beside all others."""
-        task = asyncio.get_running_loop().create_task(_guarded(answering))
+        task = asyncio.get_running_loop().create_task(_guard(connection, answering))
         self._running.add(task)
         task.add_done_callback(self._running.discard)
 
     async def respond(
-        self, connection: HTTPConnection, line: RequestStartLine, headers: HTTPHeaders, body: bytes
+        self, connection: HTTP1Connection, line: RequestStartLine, headers: HTTPHeaders, body: bytes
     ) -> None:
         """Route and answer a whole request."""
         path, _, query = line.path.partition("?")
         place = self._addresses.place(line.path)
         if path == REPORT_PATH:
             if line.method != "GET":
-                _write(connection, line, _error(405, "the report is read with GET"), {"Allow": "GET"})
+                await _write(connection, line, _error(405, "the report is read with GET"), {"Allow": "GET"})
             elif query == "keys=1":
-                await self._write_keys(connection)
+                await self._write_calls(connection)
             else:
-                _write(connection, line, Answer(200, json.dumps(self._tally.report().as_json()).encode()))
+                await _write(connection, line, Answer(200, json.dumps(self._tally.report().as_json()).encode()))
         elif place is None:
-            _write(connection, line, _error(404, "nothing is received here"))
+            await _write(connection, line, _error(404, "nothing is received here"))
         elif line.method != "POST":
-            _write(connection, line, _error(405, "deliveries are made with POST"), {"Allow": "POST"})
+            await _write(connection, line, _error(405, "deliveries are made with POST"), {"Allow": "POST"})
         else:
             await self._take(connection, line, place, headers, body)
 
-    def refuse_too_large(self, connection: HTTPConnection, line: RequestStartLine) -> None:
+    async def refuse_too_large(self, connection: HTTP1Connection, line: RequestStartLine) -> None:
         """Answer without reading on; the connection ends with it."""
         if line.method == "POST" and self._addresses.place(line.path) is not None:
             answer = self._hook.refuse_too_large()
         else:
             answer = _error(413, f"the body is larger than {LARGEST_BODY} bytes")
-        _write(connection, line, answer, {"Connection": "close"})
+        await _guard(connection, _write(connection, line, answer, {"Connection": "close"}))
 
     async def _take(
-        self, connection: HTTPConnection, line: RequestStartLine, place: Place, headers: HTTPHeaders, body: bytes
+        self, connection: HTTP1Connection, line: RequestStartLine, place: Place, headers: HTTPHeaders, body: bytes
     ) -> None:
-        answer = await self._hook.post(place, headers, body)
+        try:
+            answer = await self._hook.post(place, headers, body)
+        except Exception:
+            logger.exception("A delivery was not handled")
+            answer = _error(500, "the receiver failed; call again")
         if answer.delay:
-            await asyncio.sleep(answer.delay)
-        _write(connection, line, answer)
+            with suppress(TimeoutError):
+                await asyncio.wait_for(self._closing.wait(), answer.delay)
+        await _write(connection, line, answer)
 
-    async def _write_keys(self, connection: HTTPConnection) -> None:
+    async def _write_calls(self, connection: HTTP1Connection) -> None:
         head = HTTPHeaders({"Content-Type": "application/x-ndjson"})
         connection.write_headers(ResponseStartLine("HTTP/1.1", 200, "OK"), head)
         lines: list[str] = []
-        for key in self._store.calls_by_key():
-            lines.append(json.dumps({"v": 1, **asdict(key)}) + "\n")
+        for calls in self._store.calls_by_key():
+            lines.append(json.dumps({"v": 1, **asdict(calls)}) + "\n")
             if len(lines) == _LINES_IN_A_PAGE:
-                await self._write_page(connection, lines)
+                await _taken(connection.write("".join(lines).encode()))
                 lines = []
-        await self._write_page(connection, lines)
+        sent = connection.write("".join(lines).encode())
         connection.finish()
-
-    async def _write_page(self, connection: HTTPConnection, lines: list[str]) -> None:
-        async with asyncio.timeout(_SECONDS_TO_TAKE_A_PAGE):
-            await connection.write("".join(lines).encode())
+        await _taken(sent)
 
 
 class _Exchange(HTTPMessageDelegate):
     """One request on its way in."""
 
-    def __init__(self, site: Site, connection: HTTPConnection) -> None:
+    def __init__(self, site: Site, connection: HTTP1Connection) -> None:
         self._site = site
         self._connection = connection
         self._body = bytearray()
-        self._too_large = False
 
-    def headers_received(self, start_line: RequestStartLine | ResponseStartLine, headers: HTTPHeaders) -> None:
+    def headers_received(
+        self, start_line: RequestStartLine | ResponseStartLine, headers: HTTPHeaders
+    ) -> Coroutine[Any, Any, None] | None:
         assert isinstance(start_line, RequestStartLine)
         self._line = start_line
         self._headers = headers
         announced = headers.get("Content-Length", "")
-        if announced.isdecimal() and int(announced[:9]) > LARGEST_BODY:
-            self._refuse_too_large()
+        # What is no number is Tornado's to refuse; one of 5,000 digits is too large without being read.
+        return self._refuse_if_over(int(announced[:_MOST_DIGITS]) if announced.isdecimal() else 0)
 
-    def data_received(self, chunk: bytes) -> None:
+    def data_received(self, chunk: bytes) -> Coroutine[Any, Any, None] | None:
         self._body += chunk
-        if len(self._body) > LARGEST_BODY:
-            self._refuse_too_large()
+        return self._refuse_if_over(len(self._body))
 
     def finish(self) -> None:
-        self._site.begin(self._site.respond(self._connection, self._line, self._headers, bytes(self._body)))
+        answering = self._site.respond(self._connection, self._line, self._headers, bytes(self._body))
+        self._site.begin(self._connection, answering)
 
-    def _refuse_too_large(self) -> None:
-        self._body.clear()
-        self._site.refuse_too_large(self._connection, self._line)
+    def _refuse_if_over(self, size: int) -> Coroutine[Any, Any, None] | None:
+        return self._site.refuse_too_large(self._connection, self._line) if size > LARGEST_BODY else None
 
 
-async def _guarded(answering: Coroutine[Any, Any, None]) -> None:
+async def _guard(connection: HTTP1Connection, answering: Coroutine[Any, Any, None]) -> None:
     try:
         await answering
-    except (StreamClosedError, TimeoutError):
+    except StreamClosedError:
+        # The caller has gone. What was stored stays, and a repeat will be recognised.
         pass
+    except TimeoutError:
+        connection.close()
     except Exception:
         logger.exception("A request was not answered")
+        connection.close()
 
 
-def _write(
-    connection: HTTPConnection, line: RequestStartLine, answer: Answer, more: Mapping[str, str] = MappingProxyType({})
+async def _write(
+    connection: HTTP1Connection,
+    line: RequestStartLine,
+    answer: Answer,
+    more: Mapping[str, str] = MappingProxyType({}),
 ) -> None:
     head = {"Content-Type": "application/json", "Content-Length": str(len(answer.body)), **more}
     start = ResponseStartLine("HTTP/1.1", answer.status, HTTPStatus(answer.status).phrase)
-    # A caller who has gone by now does not matter: what was stored stays, and a repeat will be recognised.
-    with suppress(StreamClosedError):
-        connection.write_headers(start, HTTPHeaders(head), None if line.method == "HEAD" else answer.body)
-        connection.finish()
+    sent = connection.write_headers(start, HTTPHeaders(head), None if line.method == "HEAD" else answer.body)
+    connection.finish()
+    await _taken(sent)
+
+
+async def _taken(sent: asyncio.Future[None]) -> None:
+    """Wait until an answer has left for the caller. Raises `TimeoutError`."""
+    if not sent.done():
+        async with asyncio.timeout(_SECONDS_TO_TAKE_AN_ANSWER):
+            await sent
 
 
 def _error(status: int, reason: str) -> Answer:

@@ -79,9 +79,7 @@ class Receiver:
         if not self._addresses.urls:
             self._addresses = Addresses(default_urls(self._host, self._port))
         started: Future[None] = Future()
-        self._thread = threading.Thread(
-            target=self._run, args=(started,), name="receiver", daemon=True
-        )
+        self._thread = threading.Thread(target=self._run, args=(started,), name="receiver", daemon=True)
         self._thread.start()
         started.result()
 

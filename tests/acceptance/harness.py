@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import Any
 
 import psutil
+import psycopg2
 import redis
 
 from reminders.bootstrap import open_database
@@ -85,6 +86,11 @@ class Line:
             process.kill()
         self._process.wait()
         psutil.wait_procs(processes[1:], 10)
+
+    def terminate_all(self) -> None:
+        """SIGTERM to parent and children at once."""
+        for process in [psutil.Process(self._process.pid), *self.children()]:
+            process.terminate()
 
     def stop(self) -> int:
         """SIGTERM, as a platform stops a dyno; returns the exit code."""
@@ -156,6 +162,13 @@ class Stack:
     def start_services(self) -> None:
         """Start what was killed, on the same data and the same port."""
         self._restarted.enter_context(running(self.home))
+        wait_until(self._answers, 20, "Postgres answers")
+
+    def _answers(self) -> bool:
+        try:
+            return self.query("SELECT 1") == [(1,)]
+        except psycopg2.OperationalError:
+            return False
 
     def close(self) -> None:
         for line in self.lines.values():

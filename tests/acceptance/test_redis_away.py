@@ -20,8 +20,8 @@ def receiver() -> Iterator[ScriptedReceiver]:
 
 
 @pytest.fixture
-def stack(tmp_path: Path) -> Iterator[Stack]:
-    with installation(tmp_path) as stack:
+def stack(home: Path) -> Iterator[Stack]:
+    with installation(home) as stack:
         yield stack
 
 

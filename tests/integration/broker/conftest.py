@@ -27,7 +27,7 @@ from reminders.broker import watch
 
 HERE = Path(__file__).parent
 app.conf.include = ()
-watch.DEAF_AFTER = float(os.environ.get("PROBE_DEAF_AFTER", watch.DEAF_AFTER))
+watch.DEAF_AFTER = int(os.environ.get("PROBE_DEAF_AFTER", watch.DEAF_AFTER))
 watch.POLLS_WITHIN = float(os.environ.get("PROBE_POLLS_WITHIN", watch.POLLS_WITHIN))
 watch.SCAN_IDLE = float(os.environ.get("PROBE_SCAN_IDLE", watch.SCAN_IDLE))
 if "PROBE_SCHEDULE" in os.environ:

@@ -1,5 +1,6 @@
 """A worker that has stopped asking the broker: it ends itself, and its parent starts another."""
 
+import signal
 from uuid import uuid4
 
 from reminders.broker.gauge import RedisGauge
@@ -12,7 +13,7 @@ from .conftest import eventually, worker_argv
 def test_a_deaf_worker_is_replaced(probe, broker_settings):
     publisher = KombuPublisher(broker_settings)
     probe.parent(
-        ("worker", ["-m", *worker_argv("deliver")]), PROBE_DEAF_AFTER="1", PROBE_POLLS_WITHIN="2", REMINDERS_GRACE="16s"
+        ("worker", ["-m", *worker_argv("deliver")]), PROBE_DEAF_AFTER="2", PROBE_POLLS_WITHIN="2", REMINDERS_GRACE="16s"
     )
     probe.await_ready()
     publisher.publish([Message(uuid4(), "deafen", "deliver")])
@@ -22,7 +23,7 @@ def test_a_deaf_worker_is_replaced(probe, broker_settings):
 
     eventually(lambda: {"heard-1", "heard-2"} <= {note[2] for note in probe.notes("deliver")}, 30)
     assert probe.notes("deliver")[-1][-1] != deaf[-1]
-    assert "has not asked the broker" in probe.output()
+    assert "asked the broker nothing" in probe.output()
     publisher.close()
 
 
@@ -32,7 +33,7 @@ def server_seconds(server):
 
 def test_a_worker_that_is_full_is_not_deaf(server, probe, broker_settings):
     publisher = KombuPublisher(broker_settings)
-    worker = probe.worker("deliver", concurrency=1, PROBE_DEAF_AFTER="1", PROBE_POLLS_WITHIN="2")
+    worker = probe.worker("deliver", concurrency=1, PROBE_DEAF_AFTER="2", PROBE_POLLS_WITHIN="2")
     publisher.publish([Message(uuid4(), "wait", "deliver"), Message(uuid4(), "next", "deliver")])
     eventually(lambda: probe.notes("begin"), 10)
 
@@ -45,4 +46,20 @@ def test_a_worker_that_is_full_is_not_deaf(server, probe, broker_settings):
 
     eventually(lambda: [note[2] for note in probe.notes("deliver")] == ["wait", "next"], 10)
     assert worker.poll() is None
+    publisher.close()
+
+
+def test_a_worker_that_was_frozen_is_not_deaf(server, probe, broker_settings):
+    publisher = KombuPublisher(broker_settings)
+    worker = probe.worker("deliver", PROBE_DEAF_AFTER="2", PROBE_POLLS_WITHIN="2")
+
+    worker.send_signal(signal.SIGSTOP)
+    frozen = server_seconds(server)
+    eventually(lambda: server_seconds(server) > frozen + 4, 10)
+    worker.send_signal(signal.SIGCONT)
+    publisher.publish([Message(uuid4(), "after", "deliver")])
+
+    eventually(lambda: [note[2] for note in probe.notes("deliver")] == ["after"], 10)
+    assert worker.poll() is None
+    assert "ending this worker" not in probe.output()
     publisher.close()

@@ -81,6 +81,27 @@ def test_every_page_and_call_needs_the_password(flower, probe, broker_settings):
     assert listening == {"0.0.0.0"}
 
 
+def test_flower_started_by_hand_is_closed_too(probe):
+    port = free_port()
+    probe.run(
+        ["-m", "celery", "-A", "reminders", "flower", f"--port={port}"],
+        REMINDERS_FLOWER_AUTH=AUTH,
+        FLOWER_BASIC_AUTH="guest:guest",
+    )
+    eventually(lambda: status(port, "/healthcheck") == 200, 30)
+    assert status(port, "/", auth="guest:guest") == 401
+    assert status(port, "/metrics") == 401
+    assert status(port, "/", auth=AUTH) == 200
+
+
+def test_flower_started_by_hand_refuses_as_well(probe):
+    process = probe.run(["-m", "celery", "-A", "reminders", "flower", f"--port={free_port()}"])
+
+    assert process.wait(20) == 1
+    assert probe.output().splitlines()[-1] == "Set REMINDERS_FLOWER_AUTH=user:password"
+    assert "Traceback" not in probe.output()
+
+
 @pytest.mark.parametrize(
     ("environ", "said"),
     [({}, "REMINDERS_FLOWER_AUTH=user:password"), ({"REMINDERS_FLOWER_AUTH": "operator:pässwörter"}, "ASCII")],

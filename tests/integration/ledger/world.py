@@ -20,6 +20,7 @@ from reminders.domain.identity import uuid7
 from reminders.domain.outcomes import Delivered
 from reminders.ledger.claiming import PostgresClaims
 from reminders.ledger.finalizing import PostgresFinalize
+from reminders.ledger.review import LetterFilter, redrive
 from reminders.ledger.scanning import PostgresScan
 from reminders.pipeline.deliver import Deliver, DeliverPolicy
 from reminders.pipeline.finalize import Finalize, RetryPolicy
@@ -225,6 +226,11 @@ class World:
         """Repair as it would be `seconds` from now."""
         policy = RepairPolicy(MAX_ATTEMPTS, MAX_WAIT)
         return repair(PostgresScan(self.database, self.lapse(seconds)), policy, limit)
+
+    def redrive(self, *made: Any, checked: bool = False) -> list[UUID]:
+        """As an operator would."""
+        wanted = LetterFilter(ids=[each.id for each in made])
+        return redrive(self.database, wanted, actor="ada", reason="fixed", checked=checked)
 
     def waiting_for_a_lock(self, count: int = 1) -> None:
         """Return as soon as `count` connections wait for a lock that somebody holds."""

@@ -1,0 +1,127 @@
+"""How fast `reminders import` is, where the time goes, and how much memory it takes.
+
+Run: .venv/bin/python benchmarks/import_rate.py [--rows 100000] [--runs 3] [--form csv] [--in-ledger 0]
+
+Starts a Postgres of its own in a temporary folder. Each run imports a fresh file of `--rows` rows (50 tenants, 50,000
+users, 1,000 destinations or, with --own-destinations, one for each user; three zones, a data object of three keys) with
+the real command in a process of its own, into an empty ledger or, with --in-ledger, into one that many rows were
+imported into before. Rates are rows over the whole life of the process, its start included. CPU: of the command's
+process, and of everything below the postmaster. Memory: the peak resident set of the command's process.
+"""
+
+from __future__ import annotations
+
+import argparse
+import csv
+import json
+import os
+import statistics
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Iterator
+from datetime import datetime, timedelta
+from pathlib import Path
+
+import psutil
+import psycopg2
+
+from reminders.embedded import running
+from reminders.ledger.migrations import migrate
+
+ZONES = ("Europe/Berlin", "America/New_York", "Asia/Tokyo")
+EMPTY = "TRUNCATE reminders.reminders, reminders.due, reminders.destinations"
+
+
+def rows(count: int, salt: str, own_destinations: bool) -> Iterator[dict[str, object]]:
+    start = datetime(2090, 1, 1)  # noqa: DTZ001 - a wall time, its zone is beside it
+    for i in range(count):
+        user = i * 7919 % 50_000
+        yield {
+            "tenant_id": f"tenant-{i % 50}",
+            "user_id": f"user-{user}",
+            "kind": "appointment",
+            "channel": "webhook",
+            "destination": f"https://hooks.example.com/{user if own_destinations else i % 1000}",
+            "due_at": (start + timedelta(minutes=i % 500_000)).isoformat(),
+            "zone": ZONES[i % 3],
+            "reference": f"booking-{salt}-{i}",
+            "data": {"template": "appointment-v3", "booking": f"b{i}", "n": i},
+        }
+
+
+def write(path: Path, form: str, records: Iterator[dict[str, object]]) -> None:
+    with path.open("w", newline="", encoding="utf-8") as file:
+        if form == "jsonl":
+            file.writelines(json.dumps(record) + "\n" for record in records)
+            return
+        first = next(records)
+        out = csv.DictWriter(file, list(first))
+        out.writeheader()
+        for record in (first, *records):
+            out.writerow({**record, "data": json.dumps(record["data"])})
+
+
+def postgres_cpu(connection: psycopg2.extensions.connection) -> float:
+    """Seconds used by the postmaster, by its children, and by those of them that have ended."""
+    postmaster = psutil.Process(connection.get_backend_pid()).parent()
+    assert postmaster is not None
+    own = postmaster.cpu_times()
+    living = sum(sum(child.cpu_times()[:2]) for child in postmaster.children())
+    return own.user + own.system + own.children_user + own.children_system + living
+
+
+def import_file(path: Path, url: str) -> tuple[float, float, float]:
+    """Wall seconds, CPU seconds and peak MB of one `reminders import`."""
+    environment = {**os.environ, "DATABASE_URL": url, "REDIS_URL": "redis://127.0.0.1:1"}
+    command = [str(Path(sys.executable).with_name("reminders")), "import", str(path), "--json"]
+    start = time.perf_counter()
+    process = subprocess.Popen(command, env=environment, stdout=subprocess.PIPE)
+    assert process.stdout is not None
+    answer = json.loads(process.stdout.read())
+    _, status, usage = os.wait4(process.pid, 0)
+    wall = time.perf_counter() - start
+    assert status == 0 and answer["scheduled"] == answer["read"], answer
+    return wall, usage.ru_utime + usage.ru_stime, usage.ru_maxrss / 1024
+
+
+def main() -> None:
+    arguments = argparse.ArgumentParser(description="Read the head of this file.")
+    arguments.add_argument("--rows", type=int, default=100_000)
+    arguments.add_argument("--runs", type=int, default=3)
+    arguments.add_argument("--form", choices=("csv", "jsonl"), default="csv")
+    arguments.add_argument("--in-ledger", type=int, default=0)
+    arguments.add_argument("--own-destinations", action="store_true")
+    given = arguments.parse_args()
+    with tempfile.TemporaryDirectory() as folder, running(Path(folder) / "home") as services:
+        migrate(services.database_url, "reminders")
+        connection = psycopg2.connect(services.database_url)
+        connection.autocommit = True
+        cursor = connection.cursor()
+        path = Path(folder) / f"rows.{given.form}"
+        if given.in_ledger:
+            write(path, given.form, rows(given.in_ledger, "before", given.own_destinations))
+            wall, _, memory = import_file(path, services.database_url)
+            print(f"before: {given.in_ledger:,} rows in {wall:.1f} s, {given.in_ledger / wall:,.0f}/s, {memory:.0f} MB")
+        rates = []
+        for run in range(given.runs):
+            if not given.in_ledger:
+                cursor.execute(EMPTY)
+            cursor.execute("CHECKPOINT")
+            write(path, given.form, rows(given.rows, f"run{run}", given.own_destinations))
+            before = postgres_cpu(connection)
+            wall, cpu, memory = import_file(path, services.database_url)
+            server = postgres_cpu(connection) - before
+            rates.append(given.rows / wall)
+            print(
+                f"run {run + 1}: {given.rows:,} rows in {wall:.2f} s, {rates[-1]:,.0f}/s; CPU a row: "
+                f"command {cpu / given.rows * 1e6:.1f} µs, Postgres {server / given.rows * 1e6:.1f} µs; {memory:.0f} MB",
+                flush=True,
+            )
+        print(f"median {statistics.median(rates):,.0f} rows/s")
+        connection.close()
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,137 @@
+"""`reminders import`: schedule a file of reminders."""
+
+from __future__ import annotations
+
+import io
+import os
+import stat
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import asdict
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import BinaryIO
+
+import click
+
+from reminders.calendar.instants import parse_instant
+from reminders.cli.printing import print_json
+from reminders.cli.session import session
+from reminders.cli.values import json_option
+from reminders.domain.errors import RemindersError
+from reminders.domain.request import checked_instant
+from reminders.intake import progress
+from reminders.intake.checking import Checker, Overdue
+from reminders.intake.columns import COLUMNS
+from reminders.intake.csv_records import read_csv
+from reminders.intake.importing import Totals, run_import
+from reminders.intake.jsonl_records import read_jsonl
+from reminders.intake.lines import Lines
+from reminders.intake.rejects_file import RejectsFile
+from reminders.intake.writing import BatchWriter
+
+STDIN = "-"
+DONE_WITH_REJECTS = 3
+READ_AHEAD = 1 << 18
+"""Bytes."""
+READERS = {"csv": read_csv, "jsonl": read_jsonl}
+_SUFFIXES = {".csv": "csv", ".jsonl": "jsonl", ".ndjson": "jsonl"}
+
+
+@click.command("import")
+@click.argument("file", metavar="FILE")
+@click.option(
+    "--format",
+    "form",
+    type=click.Choice(sorted(READERS)),
+    help="By default what FILE's name or its first character says.",
+)
+@click.option(
+    "--overdue",
+    type=click.Choice(["send", "skip", "reject"]),
+    default="reject",
+    show_default=True,
+    help="What to do with instants of more than 24 hours ago.",
+)
+@click.option(
+    "--rejects",
+    metavar="FILE",
+    type=click.Path(path_type=Path),
+    help="Where to list what was not taken, and why.  [default: FILE.rejects.jsonl]",
+)
+@json_option
+@click.option("--now", hidden=True, help="The present, for tests.")
+def import_(
+    *, file: str, form: str | None, overdue: Overdue, rejects: Path | None, as_json: bool, now: str | None
+) -> None:
+    """Schedule the reminders in FILE, CSV or JSON Lines; - reads standard input.
+
+    Running it again schedules nothing new, so an import that was broken off is simply run again.
+
+    Exits with 3 if some records were rejected. The rejects file has line, field and reason of each, and no copy of the
+    record.
+    """
+    instant = datetime.now(UTC) if now is None else checked_instant("--now", parse_instant(now, "--now"))
+    with _opened(file) as source:
+        lines = Lines(source, file)
+        rejects_file = RejectsFile(_rejects_path(file, rejects))
+        records = READERS[form or _form(file, lines)](lines)
+        with session() as found, progress.shown(_size(source)) as shown:
+            checker = Checker(found.settings, overdue, instant)
+            writer = BatchWriter(found.database, checker.deduplicates, tell=shown.tell)
+            totals, kept = run_import(checker.batches(records, lines), writer, rejects_file, shown)
+    _print(totals, kept, as_json=as_json)
+    if totals.rejected:
+        sys.exit(DONE_WITH_REJECTS)
+
+
+import_.epilog = f"Columns: {', '.join(COLUMNS)}."
+
+
+@contextmanager
+def _opened(file: str) -> Iterator[BinaryIO]:
+    if file == STDIN:
+        yield sys.stdin.buffer
+        return
+    try:
+        source = Path(file).open("rb", buffering=READ_AHEAD)  # noqa: SIM115 - closed below
+    except (OSError, ValueError) as error:
+        reason = error.strerror if isinstance(error, OSError) else str(error)
+        raise RemindersError(f"{file} cannot be read: {reason}") from error
+    with source:
+        yield source
+
+
+def _size(source: BinaryIO) -> int | None:
+    """In bytes; None for a pipe."""
+    try:
+        status = os.fstat(source.fileno())
+    except (OSError, io.UnsupportedOperation):
+        return None
+    return status.st_size if stat.S_ISREG(status.st_mode) else None
+
+
+def _form(file: str, lines: Lines) -> str:
+    known = _SUFFIXES.get(Path(file).suffix.lower())
+    return known or ("jsonl" if lines.peek().lstrip().startswith("{") else "csv")
+
+
+def _rejects_path(file: str, given: Path | None) -> Path:
+    """Raises `RemindersError` if rejects would take the place of the records."""
+    path = given or Path(f"{'stdin' if file == STDIN else file}.rejects.jsonl")
+    if file != STDIN and path.exists() and path.samefile(file):
+        raise RemindersError(f"--rejects names the file to import, {file}; name another")
+    return path
+
+
+def _print(totals: Totals, kept: Path | None, *, as_json: bool) -> None:
+    if as_json:
+        print_json({**asdict(totals), "rejects_file": None if kept is None else str(kept)})
+        return
+    print(
+        f"{totals.read:,} records read: {totals.scheduled:,} scheduled, {totals.existing:,} existing, "
+        f"{totals.rejected:,} rejected, {totals.skipped:,} skipped"
+    )
+    if kept is not None:
+        print(f"Rejected lines and reasons: {kept}")

@@ -1,0 +1,54 @@
+"""The columns of a file: the keyword names of `schedule`."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Collection
+from difflib import get_close_matches
+from typing import Any
+
+from reminders.calendar.instants import parse_instant
+from reminders.domain.errors import InvalidInput
+from reminders.intake.records import Values
+from reminders.pipeline.schedule import to_request
+
+_PARAMETERS = [p for p in inspect.signature(to_request).parameters.values() if p.kind is p.KEYWORD_ONLY]
+COLUMNS = tuple(parameter.name for parameter in _PARAMETERS)
+REQUIRED = tuple(parameter.name for parameter in _PARAMETERS if parameter.default is parameter.empty)
+_REQUIRED = frozenset(REQUIRED)
+_NAME_SHOWN = 64
+
+
+def unknown_column(name: str) -> InvalidInput:
+    """The error for a name that is no column, with the known name that is nearest to it."""
+    shown = name[:_NAME_SHOWN] if name.isprintable() else ascii(name[:_NAME_SHOWN])
+    nearest = get_close_matches(name[:_NAME_SHOWN].lower(), COLUMNS, n=1, cutoff=0.0)[0]
+    hint = "; separate columns by commas" if any(separator in name for separator in ";\t|") else ""
+    return InvalidInput(
+        shown or "''", f"is no column of a reminder; did you mean {nearest}? There are {', '.join(COLUMNS)}{hint}"
+    )
+
+
+def check_header(names: Collection[str]) -> None:
+    """Raise `InvalidInput` naming the first column that is unknown, given twice, or required and missing."""
+    seen: set[str] = set()
+    for name in names:
+        if name not in COLUMNS:
+            raise unknown_column(name)
+        if name in seen:
+            raise InvalidInput(name, "is given twice in the header line")
+        seen.add(name)
+    for name in REQUIRED:
+        if name not in seen:
+            raise InvalidInput(name, f"has no column; required are {', '.join(REQUIRED)}")
+
+
+def to_arguments(values: Values) -> dict[str, Any]:
+    """The keyword arguments of `schedule`; absent values are left out. Raises `InvalidInput`."""
+    given = {name: value for name, value in values.items() if value is not None and value != ""}
+    if not given.keys() >= _REQUIRED:
+        raise InvalidInput(next(name for name in REQUIRED if name not in given), "is missing")
+    given["due_at"] = parse_instant(given["due_at"], "due_at")
+    if "expires_at" in given:
+        given["expires_at"] = parse_instant(given["expires_at"], "expires_at")
+    return given

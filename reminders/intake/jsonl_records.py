@@ -1,0 +1,34 @@
+"""JSON Lines: one object a line, UTF-8."""
+
+from __future__ import annotations
+
+from reminders.intake.columns import COLUMNS, unknown_column
+from reminders.intake.lines import Lines
+from reminders.intake.records import Records, Reject
+from reminders.intake.strict_json import read_object
+
+_COLUMNS = frozenset(COLUMNS)
+
+
+def read_jsonl(lines: Lines) -> Records:
+    """The objects, line by line. There is no header, so each line is judged by itself."""
+    while True:
+        lines.start_record()
+        text = next(lines, None)
+        if text is None:
+            return
+        if lines.fault is not None:
+            yield Reject(lines.first, None, lines.fault)
+            continue
+        if text.isspace():
+            continue
+        try:
+            values = read_object(text)
+        except ValueError as error:
+            yield Reject(lines.first, None, str(error))
+            continue
+        if not values.keys() <= _COLUMNS:
+            unknown = unknown_column(next(name for name in values if name not in _COLUMNS))
+            yield Reject(lines.first, unknown.field, unknown.reason)
+            continue
+        yield lines.first, values

@@ -1,0 +1,155 @@
+"""`reminders cancel` and `reminders reschedule`, with their exit codes."""
+
+import threading
+from datetime import UTC, datetime, timedelta
+
+import pytest
+
+from integration.cli.stage import only
+from reminders.cli import session
+from reminders.domain.outcomes import Delivered, Retry, Unknown
+from reminders.domain.retry_policy import Deliver, Park
+
+UNKNOWN = Unknown("timeout", "no answer", timed_out=True)
+FAR = "2031-05-01T09:30:00Z"
+
+
+def pending(stage):
+    return stage.schedule(due_at=datetime.now(UTC) + timedelta(days=1))
+
+
+def sending(stage):
+    reminder = stage.schedule()
+    stage.claim(reminder)
+    return reminder
+
+
+def uncertain(stage):
+    reminder = stage.schedule()
+    stage.deliver(reminder, UNKNOWN, Park(3600.0, "retry"))
+    return reminder
+
+
+def delivered(stage):
+    reminder = stage.schedule()
+    stage.deliver(reminder, Delivered(), Deliver())
+    return reminder
+
+
+@pytest.mark.parametrize(
+    ("state", "result", "code", "status"),
+    [
+        (pending, "cancelled", 0, "cancelled"),
+        (sending, "requested", 3, "sending"),
+        (uncertain, "maybe_sent", 3, "dead"),
+        (delivered, "too_late", 1, "delivered"),
+    ],
+)
+def test_cancel_answers(run, stage, state, result, code, status):
+    reminder = state(stage)
+    answer = run("cancel", reminder.id, "--json")
+    assert answer.exit_code == code
+    assert only(answer) == {"v": 1, "id": str(reminder.id), "result": result}
+    assert only(run("show", reminder.id, "--json"))["status"] == status
+    again = run("cancel", reminder.id)
+    assert again.exit_code == code
+    assert again.stdout.startswith(f"{reminder.id} {result.replace('_', ' ')}: ")
+
+
+def test_cancel_of_what_expired_without_being_sent(run, stage):
+    reminder = stage.schedule()
+    stage.rows(f"WITH d AS (DELETE FROM due WHERE id = '{reminder.id}') "
+               f"UPDATE reminders SET status = 'suppressed', finished_at = now() WHERE id = '{reminder.id}' RETURNING 1")  # fmt: skip
+    answer = run("cancel", reminder.id, "--json")
+    assert (answer.exit_code, answer.stdout) == (1, "")
+    assert answer.stderr == f"reminder {reminder.id} is suppressed: nothing is left to cancel\n"
+
+
+def test_cancel_does_not_wait_for_ever_for_somebodys_transaction(run, stage, monkeypatch):
+    monkeypatch.setattr(session, "PATIENCE_MS", 100)
+    reminder = pending(stage)
+    with stage.database.transaction() as connection, connection.cursor() as cursor:
+        cursor.execute("SELECT 1 FROM reminders.due WHERE id = %s FOR UPDATE", [str(reminder.id)])
+        answer = run("cancel", reminder.id)
+    assert answer.exit_code == 1
+    assert answer.stderr.startswith("Another transaction holds what this command needs")
+    assert len(answer.stderr.splitlines()) == 2
+    assert run("cancel", reminder.id).exit_code == 0
+
+
+def test_cancel_waits_for_a_transaction_that_ends(run, stage):
+    reminder = pending(stage)
+    with stage.database.transaction() as connection, connection.cursor() as cursor:
+        cursor.execute("SELECT 1 FROM reminders.due WHERE id = %s FOR UPDATE", [str(reminder.id)])
+        answers = []
+        waiting = threading.Thread(target=lambda: answers.append(run("cancel", reminder.id).exit_code))
+        waiting.start()
+        while not stage.rows("SELECT 1 FROM pg_locks WHERE NOT granted"):
+            assert waiting.is_alive()
+    waiting.join()
+    assert answers == [0]
+
+
+def test_reschedule_moves_and_raises_the_version(run, stage):
+    reminder = pending(stage)
+    answer = run("reschedule", reminder.id, "--due-at", "2031-05-01 11:30", "--zone", "Europe/Berlin", "--json")
+    found = only(answer)
+    assert answer.exit_code == 0
+    assert found | {"delivery_key": 0} == {
+        "v": 1, "id": str(reminder.id), "status": "pending", "due_at": FAR, "delivery_key": 0, "version": 2,
+        "created": False,
+    }  # fmt: skip
+    assert found["delivery_key"] != reminder.delivery_key
+    assert stage.rows("SELECT delivery_key, zone FROM reminders") == [(found["delivery_key"], "Europe/Berlin")]
+
+
+def test_reschedule_for_people(run, stage):
+    reminder = pending(stage)
+    shown = run("reschedule", reminder.id, "--due-at", "2031-05-01 11:30", "--zone", "Europe/Berlin").stdout
+    assert shown == (
+        f"{reminder.id} rescheduled: pending, due 2031-05-01 09:30:00 UTC (2031-05-01 11:30 Europe/Berlin)\n"
+    )
+
+
+def test_reschedule_revives_a_cancelled_one_and_can_set_the_expiry(run, stage):
+    reminder = pending(stage)
+    run("cancel", reminder.id)
+    assert run("reschedule", reminder.id, "--due-at", FAR, "--expires-at", "2031-05-02T00:00Z").exit_code == 0
+    found = only(run("show", reminder.id, "--json"))
+    assert (found["status"], found["expires_at"]) == ("pending", "2031-05-02T00:00:00Z")
+
+
+@pytest.mark.parametrize(
+    ("state", "said"),
+    [(sending, "is being sent right now"), (uncertain, "may already have been sent"), (delivered, "is already delivered")],
+)
+def test_reschedule_is_refused(run, stage, state, said):
+    reminder = state(stage)
+    answer = run("reschedule", reminder.id, "--due-at", FAR)
+    assert said in answer.stderr
+    assert (answer.exit_code, len(answer.stderr.splitlines())) == (1, 1)
+
+
+@pytest.mark.parametrize(
+    ("given", "said"),
+    [
+        (["--due-at", "2031-05-01T09:30"], "due_at: is a wall time without an offset"),
+        (["--due-at", "2031-05-01T09:30", "--zone", "../etc/passwd"], "zone: '../etc/passwd' is no IANA zone name"),
+        (["--due-at", "next week"], "due_at: 'next week' is no instant"),
+        (["--due-at", "9999-01-01T00:00Z"], "due_at: is in the year 9999"),
+        (["--due-at", FAR, "--expires-at", FAR], "expires_at: must be later than due_at"),
+    ],
+)
+def test_reschedule_refuses_bad_times(run, stage, given, said):
+    reminder = pending(stage)
+    answer = run("reschedule", reminder.id, *given)
+    assert answer.stderr.startswith(said)
+    assert (answer.exit_code, len(answer.stderr.splitlines())) == (1, 1)
+    assert stage.rows("SELECT version FROM reminders") == [(1,)]
+
+
+def test_a_parked_retry_can_be_cancelled(run, stage):
+    reminder = stage.schedule()
+    stage.deliver(reminder, Retry("http_503", "busy", 503), Park(3600.0, "deliver"))
+    assert only(run("cancel", reminder.id, "--json"))["result"] == "cancelled"
+    assert "nothing more is sent" in run("show", reminder.id).stdout
