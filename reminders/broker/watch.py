@@ -72,7 +72,7 @@ class _Watch:
             junk.dropped.add(dropped)
             self._unheard = min(self._unheard, 0)  # the broker's silence is not the consumer's deafness
             return
-        if self._worker.blueprint.state in {CLOSE, TERMINATE}:
+        if self._worker.blueprint is not None and self._worker.blueprint.state in {CLOSE, TERMINATE}:
             shutting_down.set()  # told by remote control, which sends no signal
         if shutting_down.is_set():
             return

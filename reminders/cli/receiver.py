@@ -83,13 +83,19 @@ def receiver(
     click.echo(f"Receiving at {server.urls[0]}; Ctrl-C stops", err=True)
     stop.wait()
     server.stop()
-    lines.close()
-    counts = server.report()
-    click.echo(
-        f"Received {counts.received}: {counts.effects} applied, {counts.repeats} repeated, "
-        f"{counts.conflicts} in conflict, {counts.refused} refused",
-        err=True,
-    )
+    try:
+        lines.close()
+    except BrokenPipeError:
+        raise
+    except OSError as error:
+        raise click.ClickException(f"Lines cannot be written any more: {error.strerror}") from error
+    finally:
+        counts = server.report()
+        click.echo(
+            f"Received {counts.received}: {counts.effects} applied, {counts.repeats} repeated, "
+            f"{counts.conflicts} in conflict, {counts.refused} refused",
+            err=True,
+        )
 
 
 def _master(*, explicit: bool) -> Secret | None:

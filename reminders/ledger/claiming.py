@@ -13,6 +13,9 @@ from reminders.ledger.database import Database
 from reminders.ledger.statement import Statement
 from reminders.pipeline.ports import Claim
 
+DEDUP_WINDOW = 7 * 86400.0
+"""Seconds for which a destination that deduplicates is taken to remember a key, unless the settings say otherwise."""
+
 # The reminder's row of `due` is locked before anything else, and never waited for: a claim that inserted the delivery
 # row first could wait behind another claimer, while `cancel` commits, and then win on a cancelled reminder.
 CLAIM = Statement(
@@ -30,6 +33,8 @@ held AS MATERIALIZED (
     JOIN {s}.destinations p ON p.id = r.destination_id
     LEFT JOIN {s}.notification_deliveries n ON n.delivery_key = :key
     WHERE (r.expires_at IS NULL OR r.expires_at > (SELECT now FROM t)) AND n.confirmed_late_at IS NULL
+      AND (n.uncertain_since IS NULL
+           OR p.deduplicates AND n.uncertain_since > (SELECT now FROM t) - make_interval(secs => :window))
 ), moved AS (
     UPDATE {s}.due d
     SET status = 'sending', wake_at = (SELECT now FROM t) + make_interval(secs => :seconds)
@@ -56,69 +61,96 @@ SELECT d.claim_number, d.claimed_at, d.on_unknown, d.uncertain_since IS NOT NULL
        r.slot, r.data::text
 FROM delivery d CROSS JOIN r
 """,
-    {"now": "timestamptz", "id": "uuid", "key": "text", "seconds": "float8", "token": "uuid", "worker": "text", "formats": "jsonb"},
+    {
+        "now": "timestamptz", "id": "uuid", "key": "text", "seconds": "float8", "token": "uuid", "worker": "text", "formats": "jsonb",
+        "window": "float8",
+    },
 )  # fmt: skip
+
+# Standing reasons not to call, although the message is the right one.
+_ENDS = """(r.expires_at <= (SELECT now FROM t) OR n.confirmed_late_at IS NOT NULL
+            OR n.uncertain_since IS NOT NULL
+               AND NOT (p.deduplicates AND n.uncertain_since > (SELECT now FROM t) - make_interval(secs => :window)))"""
 
 REFUSAL = Statement(
     "refusal",
-    """
-SELECT r.status, d.status, d.delivery_key = :key, r.delivery_key = :key,
-       r.expires_at <= COALESCE(:now, clock_timestamp()), n.confirmed_late_at IS NOT NULL
-FROM {s}.reminders r
-LEFT JOIN {s}.due d ON d.id = r.id
-LEFT JOIN {s}.notification_deliveries n ON n.delivery_key = :key
+    f"""
+WITH t AS MATERIALIZED (SELECT COALESCE(:now, clock_timestamp()) AS now)
+SELECT r.status, d.status, d.delivery_key = :key, r.delivery_key = :key, COALESCE({_ENDS}, false)
+FROM {{s}}.reminders r
+JOIN {{s}}.destinations p ON p.id = r.destination_id
+LEFT JOIN {{s}}.due d ON d.id = r.id
+LEFT JOIN {{s}}.notification_deliveries n ON n.delivery_key = :key
 WHERE r.id = :id
 """,
-    {"now": "timestamptz", "id": "uuid", "key": "text"},
+    {"now": "timestamptz", "id": "uuid", "key": "text", "window": "float8"},
 )
 
-# An uncertain delivery does not simply expire: whether it was sent is for a person to find out.
+# An uncertain delivery does not simply expire, nor is it repeated where the destination would not know the key any
+# more: whether it was sent is for a person to find out.
 END_WITHOUT_CALL = Statement(
     "end_without_call",
-    """
+    f"""
 WITH t AS MATERIALIZED (SELECT COALESCE(:now, clock_timestamp()) AS now),
 ended AS MATERIALIZED (
-    SELECT d.id, d.attempts,
+    SELECT d.id, d.attempts, r.expires_at <= (SELECT now FROM t) AS expired,
            CASE WHEN n.confirmed_late_at IS NOT NULL THEN 'delivered'
                 WHEN n.uncertain_since IS NOT NULL THEN 'dead'
                 ELSE 'expired' END AS status
-    FROM {s}.due d
-    JOIN {s}.reminders r ON r.id = d.id
-    LEFT JOIN {s}.notification_deliveries n ON n.delivery_key = :key
-    WHERE d.id = :id AND d.delivery_key = :key AND d.status IN ('leased', 'published')
-      AND (r.expires_at <= (SELECT now FROM t) OR n.confirmed_late_at IS NOT NULL)
+    FROM {{s}}.due d
+    JOIN {{s}}.reminders r ON r.id = d.id
+    JOIN {{s}}.destinations p ON p.id = r.destination_id
+    LEFT JOIN {{s}}.notification_deliveries n ON n.delivery_key = :key
+    WHERE d.id = :id AND d.delivery_key = :key AND d.status IN ('leased', 'published') AND {_ENDS}
     FOR NO KEY UPDATE OF d SKIP LOCKED
 ), gone AS (
-    DELETE FROM {s}.due USING ended WHERE due.id = ended.id
+    DELETE FROM {{s}}.due USING ended WHERE due.id = ended.id
 ), delivery AS (
-    UPDATE {s}.notification_deliveries n
+    UPDATE {{s}}.notification_deliveries n
     SET status = CASE ended.status WHEN 'dead' THEN 'unknown' ELSE ended.status END,
-        letter_kind = CASE ended.status WHEN 'dead' THEN 'unknown' END, finished_at = (SELECT now FROM t)
+        letter_kind = CASE ended.status WHEN 'dead' THEN 'unknown' END,
+        uncertain_since = CASE ended.status WHEN 'dead' THEN n.uncertain_since END, finished_at = (SELECT now FROM t)
     FROM ended WHERE n.delivery_key = :key
 ), letter AS (
-    INSERT INTO {s}.dead_letters (id, reminder_id, delivery_key, kind, error_class, reason, attempts)
-    SELECT :letter_id, ended.id, :key, 'unknown', 'expired_while_uncertain',
-           'expired while the outcome of an earlier attempt is unknown', ended.attempts
+    INSERT INTO {{s}}.dead_letters (id, reminder_id, delivery_key, kind, error_class, reason, attempts)
+    SELECT :letter_id, ended.id, :key, 'unknown',
+           CASE WHEN ended.expired THEN 'expired_while_uncertain' ELSE 'not_repeatable' END,
+           CASE WHEN ended.expired THEN 'expired while the outcome of an earlier attempt is unknown'
+                ELSE 'the outcome of an earlier attempt is unknown and the destination may not know its key any more' END,
+           ended.attempts
     FROM ended WHERE ended.status = 'dead'
     ON CONFLICT (reminder_id) WHERE state = 'open' DO NOTHING
 )
-UPDATE {s}.reminders r SET status = ended.status, finished_at = (SELECT now FROM t)
+UPDATE {{s}}.reminders r
+SET status = ended.status, finished_at = (SELECT now FROM t),
+    last_outcome = CASE ended.status WHEN 'delivered' THEN 'delivered' ELSE r.last_outcome END
 FROM ended WHERE r.id = ended.id
 RETURNING r.status
 """,
-    {"now": "timestamptz", "id": "uuid", "key": "text", "letter_id": "uuid"},
+    {"now": "timestamptz", "id": "uuid", "key": "text", "letter_id": "uuid", "window": "float8"},
 )
 
 
 class PostgresClaims:
-    """Takes claims for one worker process. `formats` is the body format that a first claim pins, by channel."""
+    """Takes claims for one worker process.
+
+    `formats` is the body format that a first claim pins, by channel; `window` the seconds for which destinations that
+    deduplicate remember a key.
+    """
 
     def __init__(
-        self, database: Database, *, worker: str, formats: Mapping[str, int], now: datetime | None = None
+        self,
+        database: Database,
+        *,
+        worker: str,
+        formats: Mapping[str, int],
+        window: float = DEDUP_WINDOW,
+        now: datetime | None = None,
     ) -> None:
         self._db = database
         self._worker = worker
         self._formats = json.dumps(dict(formats))
+        self._window = window
         self._now = now
 
     def claim(self, reminder_id: UUID, delivery_key: str, token: UUID, seconds: float) -> Claim | None:
@@ -131,6 +163,7 @@ class PostgresClaims:
             token=str(token),
             worker=self._worker,
             formats=self._formats,
+            window=self._window,
         )
         if not rows:
             return None
@@ -166,19 +199,18 @@ class PostgresClaims:
 
     def refusal(self, reminder_id: UUID, delivery_key: str) -> str:
         """Why there is no claim: `busy` (locked by somebody), or a reason that makes the message superfluous."""
-        rows = self._db.fetch(REFUSAL, now=self._now, id=str(reminder_id), key=delivery_key)
+        given = {"now": self._now, "id": str(reminder_id), "key": delivery_key, "window": self._window}
+        rows = self._db.fetch(REFUSAL, **given)
         if not rows:
             return "gone"
-        ledger_status, live, live_key_matches, key_matches, expired, confirmed = rows[0]
+        ledger_status, live, live_key_matches, key_matches, ends = rows[0]
         if not key_matches or (live is not None and not live_key_matches):
             return "superseded"
         if live is None:
             return str(ledger_status)
         if live in {"pending", "sending"}:
             return "parked" if live == "pending" else "claimed"
-        if expired or confirmed:
-            ended = self._db.fetch(
-                END_WITHOUT_CALL, now=self._now, id=str(reminder_id), key=delivery_key, letter_id=str(uuid7())
-            )
+        if ends:
+            ended = self._db.fetch(END_WITHOUT_CALL, **given, letter_id=str(uuid7()))
             return str(ended[0][0]) if ended else "busy"
         return "busy"

@@ -1,8 +1,6 @@
 """Recording what a call came to: one guarded statement, in the order reminder, delivery, attempt.
 
-Every form begins by locking the reminder's row of `due` while it is `sending` under this key, then moves the delivery
-row only if it is still `sending` under this claim number. A claim that was repaired or superseded finds neither and
-changes nothing; its attempt is completed on record by `record_late`.
+A claim that was repaired or superseded changes nothing; its attempt is completed on record by `record_late`.
 """
 
 from __future__ import annotations
@@ -14,96 +12,46 @@ from reminders.domain.identity import uuid7
 from reminders.domain.outcomes import Delivered
 from reminders.domain.retry_policy import Bury, Park
 from reminders.ledger.database import Database, LockNotAvailable
+from reminders.ledger.giving_back import release
+from reminders.ledger.late_truth import CONFIRMED, LATE
+from reminders.ledger.open_claim import (
+    ANSWER,
+    ATTEMPT,
+    END_DELIVERED,
+    GUARD,
+    LOCK_TIMEOUT_MS,
+    LOCKED,
+    REPORT,
+    UNCERTAIN,
+    T,
+)
 from reminders.ledger.statement import Statement
 from reminders.pipeline.ports import Claim, Report
 
-LOCK_TIMEOUT_MS = 500
-"""How long a finalize waits for an application's transaction that holds the reminder's row."""
-
-_REPORT = {
-    "now": "timestamptz", "id": "uuid", "key": "text", "number": "integer", "outcome": "text", "code": "integer",
-    "reference": "text", "error_class": "text", "reason": "text", "duration": "integer", "decision": "text",
-    "body_hash": "bytea",
-}  # fmt: skip
-
-_LOCKED = """
-WITH t AS MATERIALIZED (SELECT COALESCE(:now, clock_timestamp()) AS now),
-locked AS MATERIALIZED (
-    SELECT id, attempts, cancel_requested_at IS NOT NULL AS cancel_requested FROM {s}.due
-    WHERE id = :id AND delivery_key = :key AND status = 'sending'
-    FOR NO KEY UPDATE
-)"""
-
-_ATTEMPT = """attempt AS (
-    INSERT INTO {s}.delivery_attempts
-        (delivery_key, claim_number, claimed_at, reminder_id, worker, outcome, status_code, provider_reference, error_class,
-         reason, duration_ms, decision)
-    SELECT delivery_key, claim_number, claimed_at, reminder_id, worker, :outcome, :code, :reference, :error_class,
-           :reason, :duration, :decision
-    FROM delivery
-)"""
-
-# Uncertainty is sticky: an unknown outcome sets its time once, and only a confirmed delivery clears it.
-_UNCERTAIN = "uncertain_since = CASE WHEN :outcome = 'unknown' THEN COALESCE(n.uncertain_since, (SELECT now FROM t)) ELSE n.uncertain_since END"
-
-_GUARD = "n.delivery_key = :key AND n.claim_number = :number AND n.status = 'sending'"
-
-# A requested cancellation stops the move, and so does an earlier attempt's late success; but only a claim that still
-# stands may be told of them.
-_ANSWER = (
-    """SELECT CASE WHEN delivery.claim_number IS NOT NULL THEN 'done' ELSE instead.answer END
-FROM locked LEFT JOIN delivery ON true LEFT JOIN LATERAL (
-    SELECT CASE WHEN n.confirmed_late_at IS NOT NULL THEN 'confirmed late' ELSE 'cancel requested' END AS answer
-    FROM {s}.notification_deliveries n
-    WHERE delivery.claim_number IS NULL AND (locked.cancel_requested OR n.confirmed_late_at IS NOT NULL) AND """
-    + _GUARD
-    + """
-) instead ON true
-WHERE delivery.claim_number IS NOT NULL OR instead.answer IS NOT NULL"""
-)
-
-_END_DELIVERED = f"""gone AS (
-    DELETE FROM {{s}}.due USING delivery WHERE due.id = delivery.reminder_id
-)
-UPDATE {{s}}.reminders r SET status = 'delivered', last_outcome = 'delivered', finished_at = (SELECT now FROM t)
-FROM delivery WHERE r.id = delivery.reminder_id
-RETURNING 'done'
-"""
+LONGEST_REASON = 500
+_LARGEST_INTEGER = 2**31 - 1
 
 DELIVERED = Statement(
     "finalize_delivered",
-    f"""{_LOCKED}, delivery AS (
+    f"""{LOCKED}, delivery AS (
     UPDATE {{s}}.notification_deliveries n
     SET status = 'delivered', provider_reference = :reference, uncertain_since = NULL, finished_at = (SELECT now FROM t),
         body_hash = COALESCE(n.body_hash, :body_hash)
-    FROM locked WHERE {_GUARD}
+    FROM locked WHERE {GUARD}
     RETURNING n.delivery_key, n.claim_number, n.claimed_at, n.reminder_id, n.worker
-), {_ATTEMPT}, {_END_DELIVERED}""",
-    _REPORT,
-)
-
-# This attempt came to something else, but an earlier one has reported its success meanwhile.
-CONFIRMED = Statement(
-    "finalize_confirmed",
-    f"""{_LOCKED}, delivery AS (
-    UPDATE {{s}}.notification_deliveries n
-    SET status = 'delivered', uncertain_since = NULL, finished_at = (SELECT now FROM t),
-        body_hash = COALESCE(n.body_hash, :body_hash)
-    FROM locked WHERE {_GUARD} AND n.confirmed_late_at IS NOT NULL
-    RETURNING n.delivery_key, n.claim_number, n.claimed_at, n.reminder_id, n.worker
-), {_ATTEMPT_WITHOUT_REFERENCE}, {_END_DELIVERED}""",
-    {name: kind for name, kind in _REPORT.items() if name != "reference"},
+), {ATTEMPT}, {END_DELIVERED}""",
+    REPORT,
 )
 
 PARKED = Statement(
     "finalize_parked",
-    f"""{_LOCKED}, delivery AS (
+    f"""{LOCKED}, delivery AS (
     UPDATE {{s}}.notification_deliveries n
-    SET status = 'retrying', retry_at = (SELECT now FROM t) + make_interval(secs => :seconds), {_UNCERTAIN},
+    SET status = 'retrying', retry_at = (SELECT now FROM t) + make_interval(secs => :seconds), {UNCERTAIN},
         body_hash = COALESCE(n.body_hash, :body_hash)
-    FROM locked WHERE {_GUARD} AND NOT locked.cancel_requested
+    FROM locked WHERE {GUARD} AND NOT locked.cancel_requested AND n.confirmed_late_at IS NULL
     RETURNING n.delivery_key, n.claim_number, n.claimed_at, n.reminder_id, n.worker, n.retry_at
-), {_ATTEMPT}, noted AS (
+), {ATTEMPT}, noted AS (
     UPDATE {{s}}.reminders r SET last_outcome = :outcome FROM delivery WHERE r.id = delivery.reminder_id
     RETURNING r.id, r.expires_at
 ), woken AS (
@@ -113,20 +61,21 @@ PARKED = Statement(
     FROM delivery JOIN noted ON noted.id = delivery.reminder_id
     WHERE d.id = delivery.reminder_id
 )
-{_ANSWER}
+{ANSWER}
 """,
-    {**_REPORT, "seconds": "float8", "route": "text"},
+    {**REPORT, "seconds": "float8", "route": "text"},
 )
 
 BURIED = Statement(
     "finalize_buried",
-    f"""{_LOCKED}, delivery AS (
+    f"""{LOCKED}, delivery AS (
     UPDATE {{s}}.notification_deliveries n
-    SET status = CASE :letter WHEN 'unknown' THEN 'unknown' ELSE 'dead' END, letter_kind = :letter, {_UNCERTAIN},
+    SET status = CASE :letter WHEN 'unknown' THEN 'unknown' ELSE 'dead' END, letter_kind = :letter, {UNCERTAIN},
         finished_at = (SELECT now FROM t), body_hash = COALESCE(n.body_hash, :body_hash)
-    FROM locked WHERE {_GUARD} AND NOT (locked.cancel_requested AND :letter <> 'unknown')
+    FROM locked
+    WHERE {GUARD} AND NOT (locked.cancel_requested AND :letter <> 'unknown') AND n.confirmed_late_at IS NULL
     RETURNING n.delivery_key, n.claim_number, n.claimed_at, n.reminder_id, n.worker, locked.attempts
-), {_ATTEMPT}, gone AS (
+), {ATTEMPT}, gone AS (
     DELETE FROM {{s}}.due USING delivery WHERE due.id = delivery.reminder_id
 ), letter AS (
     INSERT INTO {{s}}.dead_letters (id, reminder_id, delivery_key, kind, error_class, reason, attempts)
@@ -136,26 +85,26 @@ BURIED = Statement(
     UPDATE {{s}}.reminders r SET status = 'dead', last_outcome = :outcome, finished_at = (SELECT now FROM t)
     FROM delivery WHERE r.id = delivery.reminder_id
 )
-{_ANSWER}
+{ANSWER}
 """,
-    {**_REPORT, "letter": "text", "letter_id": "uuid"},
+    {**REPORT, "letter": "text", "letter_id": "uuid"},
 )
 
 CANCELLED = Statement(
     "finalize_cancelled",
-    f"""{_LOCKED}, delivery AS (
+    f"""{LOCKED}, delivery AS (
     UPDATE {{s}}.notification_deliveries n
     SET status = 'cancelled', finished_at = (SELECT now FROM t), body_hash = COALESCE(n.body_hash, :body_hash)
-    FROM locked WHERE {_GUARD} AND locked.cancel_requested
+    FROM locked WHERE {GUARD} AND locked.cancel_requested AND n.confirmed_late_at IS NULL
     RETURNING n.delivery_key, n.claim_number, n.claimed_at, n.reminder_id, n.worker
-), {_ATTEMPT}, gone AS (
+), {ATTEMPT}, gone AS (
     DELETE FROM {{s}}.due USING delivery WHERE due.id = delivery.reminder_id
 )
 UPDATE {{s}}.reminders r SET status = 'cancelled', last_outcome = :outcome, finished_at = (SELECT now FROM t)
 FROM delivery WHERE r.id = delivery.reminder_id
 RETURNING 'done'
 """,
-    _REPORT,
+    REPORT,
 )
 
 # An application's transaction sits on the reminder's row: the outcome must not wait for it, nor be lost. The look at
@@ -163,75 +112,26 @@ RETURNING 'done'
 ALONE = Statement(
     "finalize_alone",
     f"""
-WITH t AS MATERIALIZED (SELECT COALESCE(:now, clock_timestamp()) AS now),
-delivery AS (
+WITH {T}, delivery AS (
     UPDATE {{s}}.notification_deliveries n
-    SET status = :status, {_UNCERTAIN}, letter_kind = :letter,
+    SET status = :status, letter_kind = :letter,
+        uncertain_since = CASE WHEN :status = 'delivered' THEN NULL
+                               WHEN :outcome = 'unknown' THEN COALESCE(n.uncertain_since, (SELECT now FROM t))
+                               ELSE n.uncertain_since END,
         provider_reference = COALESCE(:reference, n.provider_reference), body_hash = COALESCE(n.body_hash, :body_hash),
         retry_at = CASE WHEN :status = 'retrying' THEN (SELECT now FROM t) + make_interval(secs => :seconds) END,
         finished_at = CASE WHEN :status <> 'retrying' THEN (SELECT now FROM t) END
-    WHERE {_GUARD} AND n.reminder_id = :id
+    WHERE {GUARD} AND n.reminder_id = :id
     RETURNING n.delivery_key, n.claim_number, n.claimed_at, n.reminder_id, n.worker
-), {_ATTEMPT}
+), {ATTEMPT}
 SELECT 'done' FROM delivery
 """,
-    {**_REPORT, "status": "text", "letter": "text", "seconds": "float8"},
+    {**REPORT, "status": "text", "letter": "text", "seconds": "float8"},
 )
-
-RELEASED = Statement(
-    "release_not_called",
-    f"""{_LOCKED}, delivery AS (
-    UPDATE {{s}}.notification_deliveries n
-    SET status = CASE WHEN locked.cancel_requested THEN 'cancelled' ELSE 'retrying' END,
-        retry_at = (SELECT now FROM t) + make_interval(secs => :seconds),
-        finished_at = CASE WHEN locked.cancel_requested THEN (SELECT now FROM t) END
-    FROM locked WHERE {_GUARD}
-    RETURNING n.reminder_id, n.retry_at, n.status
-), gone AS (
-    DELETE FROM {{s}}.due USING delivery WHERE due.id = delivery.reminder_id AND delivery.status = 'cancelled'
-), ended AS (
-    UPDATE {{s}}.reminders r SET status = 'cancelled', finished_at = (SELECT now FROM t)
-    FROM delivery WHERE r.id = delivery.reminder_id AND delivery.status = 'cancelled'
-), woken AS (
-    UPDATE {{s}}.due d SET status = 'pending', wake_at = delivery.retry_at
-    FROM delivery WHERE d.id = delivery.reminder_id AND delivery.status = 'retrying'
-)
-SELECT 'done' FROM delivery
-""",
-    {"now": "timestamptz", "id": "uuid", "key": "text", "number": "integer", "seconds": "float8"},
-)
-
-LATE = Statement(
-    "record_late",
-    """
-WITH attempt AS (
-    INSERT INTO {s}.delivery_attempts AS a
-        (delivery_key, claim_number, claimed_at, reminder_id, worker, outcome, status_code, provider_reference, error_class,
-         reason, duration_ms, decision)
-    VALUES (:key, :number, :claimed_at, :id, :worker, :outcome, :code, :reference, :error_class, :reason, :duration,
-            'late: the claim had lapsed')
-    ON CONFLICT (delivery_key, claim_number, claimed_at) DO UPDATE
-    SET outcome = EXCLUDED.outcome, status_code = EXCLUDED.status_code, provider_reference = EXCLUDED.provider_reference,
-        error_class = EXCLUDED.error_class, reason = EXCLUDED.reason, duration_ms = EXCLUDED.duration_ms,
-        decision = EXCLUDED.decision
-    WHERE a.error_class = 'worker_lost'
-), stamp AS (
-    UPDATE {s}.notification_deliveries
-    SET confirmed_late_at = COALESCE(confirmed_late_at, COALESCE(:now, clock_timestamp())),
-        provider_reference = COALESCE(provider_reference, :reference)
-    WHERE delivery_key = :key AND :outcome = 'delivered' AND status <> 'delivered'
-)
-SELECT 1
-""",
-    {
-        "now": "timestamptz", "id": "uuid", "key": "text", "number": "integer", "claimed_at": "timestamptz", "worker": "text",
-        "outcome": "text", "code": "integer", "reference": "text", "error_class": "text", "reason": "text", "duration": "integer",
-    },
-)  # fmt: skip
 
 
 class PostgresFinalize:
-    """The moves that end a claim. Each answers `done`, `cancel requested` (nothing changed yet) or `lapsed`."""
+    """`reminders.pipeline.ports.FinalizeLedger` on Postgres. `now` replaces the database's clock in tests."""
 
     def __init__(self, database: Database, *, worker: str, now: datetime | None = None) -> None:
         self._db = database
@@ -255,16 +155,12 @@ class PostgresFinalize:
         given = self._given(claim, report, "cancelled, as requested")
         return self._move(CANCELLED, given, {"status": "cancelled"})
 
+    def finalize_confirmed_if_sending(self, claim: Claim, report: Report) -> str:
+        given = self._given(claim, report, "delivered: an earlier attempt reported it late")
+        return self._move(CONFIRMED, given, {"status": "delivered"})
+
     def release_not_called_if_sending(self, claim: Claim, seconds: float) -> bool:
-        given = {
-            "id": str(claim.delivery.reminder_id),
-            "key": claim.delivery.delivery_key,
-            "number": claim.claim_number,
-        }
-        try:
-            return bool(self._db.fetch_within(LOCK_TIMEOUT_MS, RELEASED, now=self._now, seconds=seconds, **given))
-        except LockNotAvailable:
-            return False
+        return release(self._db, claim, seconds, self._now)
 
     def record_late(self, claim: Claim, report: Report) -> None:
         given = self._given(claim, report, "")
@@ -286,11 +182,20 @@ class PostgresFinalize:
             "key": claim.delivery.delivery_key,
             "number": claim.claim_number,
             "outcome": outcome.name,
-            "code": outcome.status_code,
-            "reference": outcome.reference if isinstance(outcome, Delivered) else None,
-            "error_class": outcome.error_class,
-            "reason": outcome.reason,
-            "duration": report.duration_ms,
+            "code": _storable_number(outcome.status_code),
+            "reference": _storable(outcome.reference) if isinstance(outcome, Delivered) and outcome.reference else None,
+            "error_class": _storable(outcome.error_class),
+            "reason": _storable(outcome.reason),
+            "duration": _storable_number(report.duration_ms),
             "decision": decision,
             "body_hash": report.body_hash,
         }
+
+
+def _storable(text: object) -> str:
+    """What a provider said, as Postgres can keep it: an outcome must never be lost for the sake of its wording."""
+    return str(text)[:LONGEST_REASON].replace("\0", "\ufffd").encode("utf-8", "replace").decode()
+
+
+def _storable_number(number: int | None) -> int | None:
+    return number if isinstance(number, int) and abs(number) <= _LARGEST_INTEGER else None

@@ -91,47 +91,52 @@ RETURNING 1
     {"now": "timestamptz", "keys": "text[]", "letter": "text", "letter_ids": "uuid[]", "reason": "text", "decision": "text"},
 )  # fmt: skip
 
+# Without an attempt on record the claim was given back: nothing is burnt. A requested cancellation counts here as it
+# would have in finalize: it turns what may be tried again, or was refused, into `cancelled`.
 CARRY_OVER = Statement(
     "repair_carry_over",
     f"""
 WITH {_T}, delivery AS MATERIALIZED (
-    SELECT n.delivery_key, n.reminder_id, n.retry_at, n.letter_kind, n.claim_number, d.attempts, r.expires_at,
-           CASE WHEN n.status = 'retrying' AND d.cancel_requested_at IS NOT NULL
+    SELECT n.delivery_key, n.reminder_id, n.retry_at, n.letter_kind, d.attempts, r.expires_at, a.outcome, a.error_class, a.reason,
+           CASE WHEN n.status IN ('retrying', 'dead') AND d.cancel_requested_at IS NOT NULL
                 THEN CASE WHEN n.uncertain_since IS NULL THEN 'cancelled' ELSE 'unknown' END
                 ELSE n.status END AS status
     FROM {{s}}.notification_deliveries n
     JOIN {{s}}.due d ON d.id = n.reminder_id
     JOIN {{s}}.reminders r ON r.id = n.reminder_id
+    LEFT JOIN {{s}}.delivery_attempts a
+           ON a.delivery_key = n.delivery_key AND a.claim_number = n.claim_number AND a.claimed_at = n.claimed_at
     WHERE n.delivery_key = ANY(:keys) AND n.status <> 'sending'
 ), ended AS (
     UPDATE {{s}}.notification_deliveries n
     SET status = delivery.status, finished_at = (SELECT now FROM t),
         letter_kind = CASE delivery.status WHEN 'unknown' THEN 'unknown' END
-    FROM delivery WHERE n.delivery_key = delivery.delivery_key AND n.status = 'retrying' AND delivery.status <> 'retrying'
+    FROM delivery WHERE n.delivery_key = delivery.delivery_key AND n.status <> delivery.status
 ), gone AS (
     DELETE FROM {{s}}.due d USING delivery WHERE d.id = delivery.reminder_id AND delivery.status <> 'retrying'
 ), woken AS (
     UPDATE {{s}}.due d
     SET status = 'pending', wake_at = LEAST(GREATEST(delivery.retry_at, (SELECT now FROM t)), delivery.expires_at),
-        attempts = d.attempts + 1, route = 'deliver'
+        attempts = d.attempts + CASE WHEN delivery.outcome IS NULL THEN 0 ELSE 1 END,
+        alone_deaths = CASE WHEN delivery.outcome IS NULL THEN d.alone_deaths ELSE 0 END,
+        route = CASE WHEN delivery.outcome IS NULL THEN d.route ELSE 'deliver' END
     FROM delivery WHERE d.id = delivery.reminder_id AND delivery.status = 'retrying'
 ), letter AS (
     INSERT INTO {{s}}.dead_letters (id, reminder_id, delivery_key, kind, error_class, reason, attempts)
     SELECT l.letter_id, delivery.reminder_id, l.key, COALESCE(delivery.letter_kind, 'unknown'),
-           COALESCE(a.error_class, 'cancelled_while_uncertain'), COALESCE(a.reason, 'cancelled while uncertain'),
+           COALESCE(delivery.error_class, 'cancelled_while_uncertain'), COALESCE(delivery.reason, 'cancelled while uncertain'),
            delivery.attempts + 1
     FROM unnest(:letter_ids, :keys) AS l (letter_id, key)
     JOIN delivery ON delivery.delivery_key = l.key
-    LEFT JOIN {{s}}.delivery_attempts a ON a.delivery_key = l.key AND a.claim_number = delivery.claim_number
     WHERE delivery.status IN ('dead', 'unknown')
     ON CONFLICT (reminder_id) WHERE state = 'open' DO NOTHING
 )
 UPDATE {{s}}.reminders r
-SET status = CASE delivery.status WHEN 'unknown' THEN 'dead' ELSE delivery.status END, finished_at = (SELECT now FROM t),
-    last_outcome = COALESCE(a.outcome, r.last_outcome)
+SET status = CASE delivery.status WHEN 'retrying' THEN r.status WHEN 'unknown' THEN 'dead' ELSE delivery.status END,
+    finished_at = CASE WHEN delivery.status <> 'retrying' THEN (SELECT now FROM t) END,
+    last_outcome = CASE delivery.status WHEN 'delivered' THEN 'delivered' ELSE COALESCE(delivery.outcome, r.last_outcome) END
 FROM delivery
-LEFT JOIN {{s}}.delivery_attempts a ON a.delivery_key = delivery.delivery_key AND a.claim_number = delivery.claim_number
-WHERE r.id = delivery.reminder_id AND delivery.status <> 'retrying'
+WHERE r.id = delivery.reminder_id
 RETURNING 1
 """,
     {"now": "timestamptz", "keys": "text[]", "letter_ids": "uuid[]"},
@@ -141,8 +146,9 @@ CONFIRMED_LATE = Statement(
     "repair_confirmed_late",
     f"""
 WITH {_T}, delivery AS (
-    UPDATE {{s}}.notification_deliveries n SET status = 'delivered', uncertain_since = NULL, finished_at = (SELECT now FROM t)
-    WHERE n.delivery_key = ANY(:keys) AND n.status = 'sending' AND n.confirmed_late_at IS NOT NULL
+    UPDATE {{s}}.notification_deliveries n
+    SET status = 'delivered', uncertain_since = NULL, letter_kind = NULL, finished_at = (SELECT now FROM t)
+    WHERE n.delivery_key = ANY(:keys) AND n.status <> 'delivered' AND n.confirmed_late_at IS NOT NULL
     RETURNING n.delivery_key, n.claim_number, n.claimed_at, n.reminder_id, n.worker
 ), {_RECORD_LOST}, gone AS (
     DELETE FROM {{s}}.due USING delivery WHERE due.id = delivery.reminder_id

@@ -51,10 +51,13 @@ class BoundStatement:
     def prepare(self) -> str:
         numbers = {name: number for number, name in enumerate(self.types, 1)}
         body = _PARAMETER.sub(lambda match: f"${numbers[match[1]]}", self.sql)
-        return f"PREPARE {self.name} ({', '.join(self.types.values())}) AS {body}"
+        types = f"({', '.join(self.types.values())})" if self.types else ""
+        return f"PREPARE {self.name} {types} AS {body}"
 
     @cached_property
     def execute(self) -> str:
+        if not self.types:
+            return f"EXECUTE {self.name}"
         return f"EXECUTE {self.name} ({', '.join(f'%({name})s::{kind}' for name, kind in self.types.items())})"
 
     def arguments(self, given: Mapping[str, Any]) -> dict[str, Any]:

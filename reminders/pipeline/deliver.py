@@ -24,6 +24,7 @@ BUSY_PAUSES = (0.02, 0.06, 0.12)
 FINALIZE_ROOM = 5.0
 """Seconds of the claim that must be left after the call's deadline, to record the outcome in."""
 CALL_AGAIN_AFTER = 1.0
+NO_PROVIDER_AGAIN_AFTER = 60.0
 _RUNS_THROUGH_SUSPENSION = getattr(time, "CLOCK_BOOTTIME", time.CLOCK_MONOTONIC)
 
 
@@ -58,20 +59,17 @@ class Deliver:
         if isinstance(claim, str):
             return claim
         # Crash here: `sending` under this claim, provider not called. The claim's end repeats it or puts it to review.
-        provider = self.providers(claim.delivery.channel)
+        provider = self._provider(claim.delivery.channel)
         if provider is None:
-            logger.error(
-                "deliver.no_provider channel=%s key=%s: this worker lacks it", claim.delivery.channel, delivery_key
-            )
-            return self.finalize.give_back(claim, 60.0)
+            return self.finalize.give_back(claim, NO_PROVIDER_AGAIN_AFTER)
         try:
             body = provider.render(claim.delivery)
+            body_hash = hashlib.sha256(body).digest()
         except Exception as error:
             logger.exception("deliver.render_failed key=%s", delivery_key)
             return self.finalize.pipeline_fault(
                 claim, "render_failed", f"{type(error).__name__} while rendering the body"
             )
-        body_hash = hashlib.sha256(body).digest()
         if claim.body_hash is not None and claim.body_hash != body_hash:
             return self.finalize.pipeline_fault(
                 claim, "body_changed", "the body differs from what an earlier attempt sent; nothing was sent"
@@ -100,12 +98,29 @@ class Deliver:
             self.pause(pause)
         raise AssertionError("the last pause is None")
 
-    def _call(self, provider: Provider, claim: Claim, body: bytes) -> Outcome:
+    def _provider(self, channel: str) -> Provider | None:
         try:
-            return provider.send(claim.delivery, body, self.policy.http_deadline)
+            provider = self.providers(channel)
+        except Exception:
+            logger.exception("deliver.no_provider channel=%s: it cannot be set up in this worker", channel)
+            return None
+        if provider is None:
+            logger.error("deliver.no_provider channel=%s: this worker lacks it", channel)
+        return provider
+
+    def _call(self, provider: Provider, claim: Claim, body: bytes) -> Outcome:
+        # A provider must not raise and must return an outcome; one that does otherwise may have sent.
+        try:
+            outcome: object = provider.send(claim.delivery, body, self.policy.http_deadline)
         except Exception as error:
-            # A provider must not raise; one that does may have sent.
             logger.exception(
                 "deliver.provider_raised channel=%s key=%s", claim.delivery.channel, claim.delivery.delivery_key
             )
             return Unknown(error_class="provider_raised", reason=type(error).__name__)
+        if isinstance(outcome, Outcome):
+            return outcome
+        logger.error(
+            "deliver.no_outcome channel=%s key=%s type=%s",
+            claim.delivery.channel, claim.delivery.delivery_key, type(outcome).__name__,
+        )  # fmt: skip
+        return Unknown(error_class="no_outcome", reason=f"the provider returned {type(outcome).__name__}")

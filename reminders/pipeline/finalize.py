@@ -59,20 +59,26 @@ class Finalize:
 
     def give_back(self, claim: Claim, seconds: float) -> str:
         """The provider was not called: the claim goes back and burns nothing."""
-        return "given_back" if self.ledger.release_not_called_if_sending(claim, seconds) else "lapsed"
+
+        def once() -> str:
+            return "given_back" if self.ledger.release_not_called_if_sending(claim, seconds) else "lapsed"
+
+        return self._insist(once, claim, "not_called")
 
     def _commit(self, claim: Claim, report: Report, decision: Decision) -> str:
+        what = f"{report.outcome.name} error_class={report.outcome.error_class}"
+        return self._insist(lambda: self._commit_once(claim, report, decision), claim, what)
+
+    def _insist(self, once: Callable[[], str], claim: Claim, what: str) -> str:
+        """Do `once` until Postgres takes it; after `KEEP_TRYING`, log `what` is lost. The claim's end repairs the rest."""
         end = time.monotonic() + KEEP_TRYING
         wait = 0.1
         while True:
             try:
-                return self._commit_once(claim, report, decision)
+                return once()
             except self.faults as error:
                 if time.monotonic() > end:
-                    logger.critical(
-                        "finalize.not_recorded key=%s outcome=%s error_class=%s", claim.delivery.delivery_key,
-                        report.outcome.name, report.outcome.error_class,
-                    )  # fmt: skip
+                    logger.critical("finalize.not_recorded key=%s outcome=%s", claim.delivery.delivery_key, what)
                     return "not_recorded"
                 logger.warning(
                     "finalize.database_away key=%s error=%s", claim.delivery.delivery_key, type(error).__name__
@@ -88,9 +94,11 @@ class Finalize:
                 state, answer = self.ledger.finalize_parked_if_sending(claim, report, decision), "parked"
             case Bury():
                 state, answer = self.ledger.finalize_buried_if_sending(claim, report, decision), "dead"
-        if state == "cancel requested":
+        if state == "confirmed late":
+            state, answer = self.ledger.finalize_confirmed_if_sending(claim, report), "delivered"
+        elif state == "cancel requested":
             state, answer = self._end_as_cancelled(claim, report)
-        if state == "lapsed":
+        if state != "done":
             self.ledger.record_late(claim, report)
             logger.warning("finalize.lapsed key=%s outcome=%s", claim.delivery.delivery_key, report.outcome.name)
             return "lapsed"

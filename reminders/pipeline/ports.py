@@ -180,7 +180,11 @@ class ClaimLedger(Protocol):
 
 
 class FinalizeLedger(Protocol):
-    """The moves that end a claim: each answers `done`, `cancel requested` (nothing changed yet) or `lapsed`."""
+    """The moves that end a claim.
+
+    Each answers `done`; `cancel requested` or `confirmed late` (an earlier attempt has reported its success), with
+    nothing changed yet; or `lapsed`.
+    """
 
     def finalize_delivered_if_sending(self, claim: Claim, report: Report) -> str: ...
 
@@ -189,6 +193,9 @@ class FinalizeLedger(Protocol):
     def finalize_buried_if_sending(self, claim: Claim, report: Report, decision: Bury) -> str: ...
 
     def finalize_cancelled_if_sending(self, claim: Claim, report: Report) -> str: ...
+
+    def finalize_confirmed_if_sending(self, claim: Claim, report: Report) -> str:
+        """End it as delivered, because an earlier attempt was; this one is recorded as what it came to."""
 
     def release_not_called_if_sending(self, claim: Claim, seconds: float) -> bool:
         """Give the claim back: the provider was not called, nothing is burnt, wake again after `seconds`."""

@@ -46,10 +46,10 @@ def repair(ledger: ScanLedger, policy: RepairPolicy, limit: int) -> int:
 
 
 def _fate(row: Lapsed, policy: RepairPolicy) -> str:
+    if row.confirmed_late and row.delivery_status != "delivered":
+        return "confirmed late"
     if row.delivery_status != "sending":
         return "carry over"
-    if row.confirmed_late:
-        return "confirmed late"
     if row.route == "alone" and row.alone_deaths + 1 >= DEATHS_ALONE_TO_CONVICT:
         return "convict"
     exhausted = row.attempts + 1 >= policy.max_attempts or row.waited > policy.max_wait

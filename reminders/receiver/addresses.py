@@ -15,6 +15,7 @@ from reminders.receiver.misbehaviour import SCRIPTED_PATHS
 
 HOOK_PATH = "/hook"
 _EVERY_ADDRESS = {"0.0.0.0": "127.0.0.1", "::": "::1"}  # noqa: S104 - to name one that can be called, not to bind
+_ALIASES = {"127.0.0.1": "localhost", "::1": "localhost", "localhost": "127.0.0.1"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,8 +51,8 @@ def default_urls(host: str, port: int) -> Sequence[str]:
     """The URLs by which a receiver bound to `host` is called from this machine, its own address first."""
     host = _EVERY_ADDRESS.get(host, host)
     names = [f"[{host}]" if ":" in host else host]
-    if host in {"127.0.0.1", "::1"}:
-        names.append("localhost")
+    if host in _ALIASES:
+        names.append(_ALIASES[host])
     return [f"http://{name}:{port}{HOOK_PATH}" for name in names]
 
 

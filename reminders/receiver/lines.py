@@ -28,16 +28,17 @@ class LineFormat(Protocol):
 
 
 class LineWriter:
-    """Writes lines to `stream`. `on_closed` is called if nobody is there any more to read them."""
+    """Writes lines to `stream`. `on_failure` is called once it cannot: nobody reads any more, or the disk is full."""
 
     def __init__(
-        self, stream: TextIO, form: LineFormat, on_closed: Callable[[], None], longest_backlog: int = _LONGEST_BACKLOG
+        self, stream: TextIO, form: LineFormat, on_failure: Callable[[], None], longest_backlog: int = _LONGEST_BACKLOG
     ) -> None:
         self._stream = stream
         self._form = form
-        self._on_closed = on_closed
+        self._on_failure = on_failure
         self._backlog: queue.Queue[Handled | None] = queue.Queue(longest_backlog)
         self._left_out = 0
+        self._failure: OSError | None = None
         self._closing = threading.Event()
         self._thread = threading.Thread(target=self._write_all, name="lines", daemon=True)
         self._thread.start()
@@ -50,13 +51,15 @@ class LineWriter:
             self._left_out += 1
 
     def close(self, seconds: float = 2.0) -> None:
-        """Write what is left, if somebody reads it within `seconds`."""
+        """Write what is left, if somebody reads it within `seconds`. Raises the `OSError` that made it impossible."""
         self._closing.set()
         try:
             self._backlog.put(None, timeout=seconds)
         except queue.Full:
             return
         self._thread.join(seconds)
+        if self._failure is not None:
+            raise self._failure
 
     def _write_all(self) -> None:
         told = 0
@@ -74,6 +77,7 @@ class LineWriter:
             try:
                 self._stream.write("".join(line + "\n" for line in lines))
                 self._stream.flush()
-            except OSError:
-                self._on_closed()
+            except OSError as error:
+                self._failure = error
+                self._on_failure()
                 return

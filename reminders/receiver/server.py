@@ -8,10 +8,12 @@ import time
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Future
 from pathlib import Path
+from resource import RLIMIT_NOFILE, getrlimit
 from types import TracebackType
-from typing import Self
+from typing import Any, Self
 
 from tornado.httpserver import HTTPServer
+from tornado.iostream import IOStream
 from tornado.netutil import bind_sockets
 
 from reminders.receiver.addresses import Addresses, default_urls
@@ -31,6 +33,24 @@ BODY_SECONDS = 10.0
 _LARGEST_HEAD = 16 * 1024
 _STOP_SECONDS = 5.0
 _BACKLOG = 1024
+_MOST_CONNECTIONS = 1000
+
+
+class _BoundedServer(HTTPServer):
+    """Turns callers away while too many are connected, which is better than having no file left to open."""
+
+    connected = 0
+
+    def handle_stream(self, stream: IOStream, address: tuple[Any, ...]) -> None:
+        if self.connected >= min(_MOST_CONNECTIONS, getrlimit(RLIMIT_NOFILE)[0] // 2):
+            stream.close()
+            return
+        self.connected += 1
+        super().handle_stream(stream, address)
+
+    def on_close(self, server_conn: object) -> None:
+        self.connected -= 1
+        super().on_close(server_conn)
 
 
 class Receiver:
@@ -129,7 +149,7 @@ class Receiver:
         self._stopping = asyncio.Event()
         hook = Hook(self._verifier, self._store, self._tally, self._on_delivery, self._clock)
         site = Site(self._addresses, hook, self._store, self._tally)
-        server = HTTPServer(
+        server = _BoundedServer(
             site,
             max_header_size=_LARGEST_HEAD,
             idle_connection_timeout=self._idle_seconds,

@@ -107,4 +107,5 @@ def test_it_is_told_when_the_reader_has_gone():
     writer = LineWriter(Gone(), JsonForm(), gone.set)
     writer.add(APPLIED)
     assert gone.wait(30)
-    writer.close()
+    with pytest.raises(BrokenPipeError):
+        writer.close()

@@ -34,6 +34,7 @@ CLAIMS = {
         ("127.0.0.1", ["http://127.0.0.1:8780/hook", "http://localhost:8780/hook"]),
         ("0.0.0.0", ["http://127.0.0.1:8780/hook", "http://localhost:8780/hook"]),
         ("::1", ["http://[::1]:8780/hook", "http://localhost:8780/hook"]),
+        ("localhost", ["http://localhost:8780/hook", "http://127.0.0.1:8780/hook"]),
         ("192.0.2.7", ["http://192.0.2.7:8780/hook"]),
     ],
 )

@@ -1,0 +1,48 @@
+"""What an attempt reports after its claim has lapsed: its record is completed, and a success is not forgotten."""
+
+from __future__ import annotations
+
+from reminders.ledger.open_claim import ATTEMPT, END_DELIVERED, GUARD, LOCKED, REPORT
+from reminders.ledger.statement import Statement
+
+LATE = Statement(
+    "record_late",
+    """
+WITH attempt AS (
+    INSERT INTO {s}.delivery_attempts AS a
+        (delivery_key, claim_number, claimed_at, reminder_id, worker, outcome, status_code, provider_reference, error_class,
+         reason, duration_ms, decision)
+    VALUES (:key, :number, :claimed_at, :id, :worker, :outcome, :code, :reference, :error_class, :reason, :duration,
+            'late: the claim had lapsed')
+    ON CONFLICT (delivery_key, claim_number, claimed_at) DO UPDATE
+    SET outcome = EXCLUDED.outcome, status_code = EXCLUDED.status_code, provider_reference = EXCLUDED.provider_reference,
+        error_class = EXCLUDED.error_class, reason = EXCLUDED.reason, duration_ms = EXCLUDED.duration_ms,
+        decision = EXCLUDED.decision
+    WHERE a.error_class = 'worker_lost'
+), stamp AS (
+    UPDATE {s}.notification_deliveries
+    SET confirmed_late_at = COALESCE(confirmed_late_at, COALESCE(:now, clock_timestamp())),
+        provider_reference = COALESCE(provider_reference, :reference)
+    WHERE delivery_key = :key AND :outcome = 'delivered' AND status <> 'delivered'
+)
+SELECT 1
+""",
+    {
+        **{name: kind for name, kind in REPORT.items() if name not in {"decision", "body_hash"}},
+        "claimed_at": "timestamptz",
+        "worker": "text",
+    },
+)
+
+# The attempt that ends here came to something else, but an earlier one has reported its success meanwhile.
+CONFIRMED = Statement(
+    "finalize_confirmed",
+    f"""{LOCKED}, delivery AS (
+    UPDATE {{s}}.notification_deliveries n
+    SET status = 'delivered', uncertain_since = NULL, finished_at = (SELECT now FROM t),
+        body_hash = COALESCE(n.body_hash, :body_hash)
+    FROM locked WHERE {GUARD} AND n.confirmed_late_at IS NOT NULL
+    RETURNING n.delivery_key, n.claim_number, n.claimed_at, n.reminder_id, n.worker
+), {ATTEMPT}, {END_DELIVERED}""",
+    REPORT,
+)

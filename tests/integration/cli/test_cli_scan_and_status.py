@@ -1,0 +1,147 @@
+"""`reminders scan` and `reminders status`, with and without a broker."""
+
+import json
+import signal
+import socket
+from datetime import UTC, datetime, timedelta
+
+import pytest
+
+from integration.cli.stage import only
+from reminders.celery_options import KEY_PREFIX, QUEUES
+from reminders.domain.outcomes import Delivered, Rejected
+from reminders.domain.retry_policy import Bury, Deliver
+from reminders.ledger.scanning import PostgresScan
+from reminders.ledger.status import COUNTED
+
+STATUS_KEYS = {
+    "v", "counts", "oldest_due_age_seconds", "in_flight", "queues", "workers", "broker_error", "last_tick_at",
+    "dropped_ticks", "dead_letters_open", "held",
+}  # fmt: skip
+
+
+@pytest.fixture
+def nobody_listens():
+    """The address of a port that nothing answers on."""
+    with socket.socket() as taken:
+        taken.bind(("127.0.0.1", 0))
+        yield f"redis://:hidden-word@127.0.0.1:{taken.getsockname()[1]}/0"
+
+
+def on_queue(broker):
+    return [json.loads(message) for message in broker.lrange(f"{KEY_PREFIX}deliver", 0, -1)]
+
+
+def test_scan_leases_and_publishes_what_is_due(run, stage, broker):
+    due = [stage.schedule() for _ in range(2)]
+    stage.schedule(due_at=datetime.now(UTC) + timedelta(hours=1))
+    result = run("scan", "--json")
+    assert (result.exit_code, only(result)) == (0, {"v": 1, "leased": 2, "published": 2, "full": False})
+    assert len(on_queue(broker)) == 2
+    assert sorted(stage.rows("SELECT id::text FROM due WHERE status = 'published'")) == sorted((str(r.id),) for r in due)
+    assert run("scan").stdout == "0 leased, 0 published\n"
+
+
+def test_scan_under_another_clock(run, stage, broker):
+    later = datetime(2031, 5, 1, tzinfo=UTC)
+    stage.schedule(due_at=later)
+    assert only(run("scan", "--now", "2031-04-30T23:59:59Z", "--json"))["leased"] == 0
+    assert only(run("scan", "--now", "2031-05-01T00:00:00Z", "--json"))["leased"] == 1
+    assert run("scan", "--now", "2031-05-01T00:00:00").stderr == "now: needs Z or an offset\n"
+
+
+def test_scan_leases_nothing_while_redis_is_away(run, stage, monkeypatch, nobody_listens):
+    monkeypatch.setenv("REDIS_URL", nobody_listens)
+    stage.schedule()
+    result = run("scan")
+    assert result.exit_code == 1
+    assert result.stderr.startswith("Redis does not answer: ")
+    assert len(result.stderr.splitlines()) == 2
+    assert "hidden-word" not in result.stderr
+    assert stage.rows("SELECT status FROM due") == [("pending",)]
+
+
+def test_scan_tells_of_messages_that_the_broker_did_not_take(run, stage, broker):
+    stage.schedule()
+    broker.config_set("maxmemory", "1")
+    try:
+        result = run("scan", "--json")
+    finally:
+        broker.config_set("maxmemory", "0")
+    assert (result.exit_code, only(result)) == (3, {"v": 1, "leased": 1, "published": 0, "full": False})
+    assert stage.rows("SELECT status FROM due") == [("leased",)]
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_scan_holds_until_it_is_told_to_stop(stage, broker, start, number):
+    stage.schedule()
+    with start("scan", "--hold", "--json", environ={"REMINDERS_SCAN_EVERY": "50s"}) as holding:
+        while not broker.llen(f"{KEY_PREFIX}deliver"):
+            assert holding.poll() is None
+        holding.send_signal(number)
+        out, err = holding.communicate(timeout=30)
+    assert (json.loads(out), err) == ({"v": 1, "leased": None, "published": 1, "full": None}, "")
+    assert holding.returncode == 0
+
+
+def test_status_of_an_empty_ledger(run, stage, broker):
+    result = run("status", "--json")
+    assert result.exit_code == 0
+    assert only(result) == {
+        "v": 1, "counts": dict.fromkeys(COUNTED, 0), "oldest_due_age_seconds": 0.0, "in_flight": 0,
+        "queues": dict.fromkeys(QUEUES, 0), "workers": [], "broker_error": None, "last_tick_at": None, "dropped_ticks": 0,
+        "dead_letters_open": 0, "held": 0,
+    }  # fmt: skip
+
+
+def test_status_counts(run, stage, broker):
+    delivered, dead, _sending = (stage.schedule() for _ in range(3))
+    stage.deliver(delivered, Delivered(), Deliver())
+    stage.deliver(dead, Rejected("http_410", "gone", 410), Bury("destination"))
+    stage.claim(_sending)
+    stage.schedule(due_at=datetime.now(UTC) - timedelta(minutes=10))
+    PostgresScan(stage.database).record_tick(taken=1, dropped=2)
+    broker.lpush(f"{KEY_PREFIX}retry", "message")
+    found = only(run("status", "--json"))
+    assert set(found) == STATUS_KEYS
+    assert {name: count for name, count in found["counts"].items() if count} == {
+        "pending": 1, "sending": 1, "delivered": 1, "dead": 1,
+    }  # fmt: skip
+    assert 600 <= found["oldest_due_age_seconds"] < 700
+    assert (found["in_flight"], found["dead_letters_open"], found["dropped_ticks"]) == (1, 1, 2)
+    assert found["queues"] == dict.fromkeys(QUEUES, 0) | {"retry": 1}
+    tick = datetime.fromisoformat(found["last_tick_at"])
+    assert timedelta() <= datetime.now(UTC) - tick < timedelta(minutes=1)
+
+
+def test_status_for_people(run, stage, broker):
+    stage.schedule(due_at=datetime.now(UTC) - timedelta(minutes=10))
+    shown = run("status").stdout
+    assert "1 pending" in shown
+    assert "60" in shown
+    assert "s late" in shown
+    assert "none yet: does beat run?" in shown
+
+
+def test_status_while_redis_is_away(run, stage, monkeypatch, nobody_listens):
+    monkeypatch.setenv("REDIS_URL", nobody_listens)
+    stage.schedule()
+    result = run("status", "--json")
+    found = only(result)
+    assert (result.exit_code, result.stderr) == (0, "")
+    assert set(found) == STATUS_KEYS
+    assert (found["queues"], found["workers"]) == (None, None)
+    assert "refused" in found["broker_error"]
+    assert found["counts"]["pending"] == 1
+    shown = run("status").stdout
+    assert "away: " in shown
+    assert "hidden-word" not in shown + found["broker_error"]
+
+
+@pytest.mark.parametrize("url", ["amqp://guest@localhost", "nonsense"])
+def test_status_with_an_address_that_is_no_redis(run, stage, monkeypatch, url):
+    monkeypatch.setenv("REDIS_URL", url)
+    result = run("status", "--json")
+    assert result.exit_code == 0
+    assert only(result)["queues"] is None
+    assert only(result)["broker_error"]
