@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+from functools import partial
 from typing import Any
 from uuid import UUID
 
@@ -17,8 +18,11 @@ from reminders.ledger.status import make_partitions
 
 logger = logging.getLogger(__name__)
 
+# Celery otherwise registers every task with every app of the process: an application's own app must not get ours.
+task = partial(app.task, shared=False)
 
-@app.task(name=SCAN_TASK, acks_late=False)
+
+@task(name=SCAN_TASK, acks_late=False)
 def scan_due() -> int:
     """A wake-up: hold the minute, then end. Lost with its process, it is replaced by the next tick."""
     settings = bootstrap.installation()
@@ -29,7 +33,7 @@ def scan_due() -> int:
     return bootstrap.scan().hold(settings.scan_every, shutting_down)
 
 
-@app.task(
+@task(
     name=DELIVER_TASK,
     autoretry_for=bootstrap.DATABASE_FAULTS,
     max_retries=None,
@@ -48,7 +52,7 @@ def deliver(reminder_id: str, delivery_key: str, *_more: Any, **_named: Any) -> 
     return bootstrap.deliver()(parsed, key)
 
 
-@app.task(name="reminders.redrive_dead_letters")
+@task(name="reminders.redrive_dead_letters")
 def redrive_dead_letters(
     *,
     actor: str,
@@ -67,7 +71,7 @@ def redrive_dead_letters(
     return len(redriven)
 
 
-@app.task(name="reminders.make_partitions")
+@task(name="reminders.make_partitions")
 def make_attempt_partitions() -> list[str]:
     """Keep the coming months' partitions of the attempts in existence."""
     return make_partitions(bootstrap.database())

@@ -5,7 +5,7 @@ from __future__ import annotations
 import click
 
 from reminders.cli.printing import print_json
-from reminders.cli.session import bring_to_head, located, postgres_faults_explained
+from reminders.cli.session import bring_to_head, command_settings, located, postgres_faults_explained
 from reminders.cli.values import json_option
 from reminders.ledger.database import Database, check_connection
 from reminders.ledger.migrations import upgrade_script
@@ -23,7 +23,7 @@ def migrate(*, sql: bool, as_json: bool) -> None:
     if sql:
         print(upgrade_script(load().schema))
         return
-    with located() as (settings, _):
+    with located(command_settings()) as (settings, _):
         assert settings.database_url is not None
         database = Database(
             settings.database_url.reveal(), schema=settings.schema, application_name="reminders-migrate"
@@ -40,5 +40,5 @@ def migrate(*, sql: bool, as_json: bool) -> None:
         )
         return
     move = f"{done.before or 'nothing'} -> {done.after}" if done.before != done.after else f"{done.after}, as before"
-    made = f"; {len(done.partitions)} partitions made" if done.partitions else ""
+    made = f"; made {', '.join(done.partitions)}" if done.partitions else ""
     print(f"Schema {settings.schema}: {move}{made}")

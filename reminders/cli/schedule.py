@@ -5,7 +5,7 @@ from __future__ import annotations
 import click
 
 from reminders.cli.printing import for_people, instant_for_people, print_json
-from reminders.cli.session import session
+from reminders.cli.session import command_settings, session
 from reminders.cli.values import json_option, read_data, read_due_at
 from reminders.domain.errors import Conflict
 from reminders.ledger import scheduling
@@ -47,27 +47,25 @@ def schedule(
     Scheduling the same again (tenant, user, kind, channel, slot and reference, or without a reference the instant)
     changes nothing and shows the reminder as it stands.
     """
-    due = read_due_at(due_at)
-    expiry = None if expires_at is None else read_due_at(expires_at, "expires_at")
-    values = read_data(data)
-    with session() as ledger:
-        request = to_request(
-            lambda name: registry.load(name, ledger.settings),
-            tenant_id=tenant,
-            user_id=user,
-            kind=kind,
-            channel=channel,
-            destination=destination,
-            due_at=due,
-            zone=zone,
-            reference=reference,
-            slot=slot,
-            data=values,
-            expires_at=expiry,
-        )
-        deduplicates = {channel: registry.load(channel, ledger.settings).deduplicates}
-        with ledger.transaction() as connection:
-            answer = scheduling.insert(connection, ledger.settings.schema, [request], deduplicates)[0]
+    settings = command_settings()
+    # What is wrong with the request is said before any server is started or asked.
+    request = to_request(
+        lambda name: registry.load(name, settings),
+        tenant_id=tenant,
+        user_id=user,
+        kind=kind,
+        channel=channel,
+        destination=destination,
+        due_at=read_due_at(due_at),
+        zone=zone,
+        reference=reference,
+        slot=slot,
+        data=read_data(data),
+        expires_at=None if expires_at is None else read_due_at(expires_at, "expires_at"),
+    )
+    deduplicates = {channel: registry.load(channel, settings).deduplicates}
+    with session(settings) as ledger, ledger.transaction() as connection:
+        answer = scheduling.insert(connection, settings.schema, [request], deduplicates)[0]
     if isinstance(answer, Conflict):
         raise answer
     print_scheduled(answer, zone, "scheduled" if answer.created else "stands already", as_json=as_json)

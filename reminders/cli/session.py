@@ -80,13 +80,13 @@ class Migrated:
 
 
 @contextmanager
-def session(*, broker: bool = False) -> Iterator[Session]:
-    """Everything a command needs of the ledger, for the block.
+def session(settings: Settings | None = None, *, broker: bool = False) -> Iterator[Session]:
+    """Everything a command needs of the ledger, for the block. `settings` are `command_settings()` unless given.
 
     Raises `SettingsError`; `ServiceUnavailable` if a server cannot be reached or started, if the schema is older than
     this release, or if Postgres fails during the block.
     """
-    with located(broker=broker) as (settings, embedded):
+    with located(settings or command_settings(), broker=broker) as (settings, embedded):
         assert settings.database_url is not None
         url = settings.database_url.reveal()
         database = Database(url, schema=settings.schema, pool_size=2, application_name="reminders-cli")
@@ -102,17 +102,20 @@ def session(*, broker: bool = False) -> Iterator[Session]:
             database.close()
 
 
+def command_settings() -> Settings:
+    """The environment's settings, with the laptop's defaults where no address is set. Raises `SettingsError`."""
+    return with_laptop_defaults(load())
+
+
 @contextmanager
-def located(*, broker: bool = False) -> Iterator[tuple[Settings, bool]]:
-    """Settings with the addresses of Postgres and, on demand, of Redis; and whether the Postgres is the embedded one."""
-    settings = load()
+def located(settings: Settings, *, broker: bool = False) -> Iterator[tuple[Settings, bool]]:
+    """The settings with the addresses of Postgres and, on demand, of Redis; and whether the Postgres is the embedded one."""
     needs_postgres = settings.database_url is None
     needs_redis = broker and settings.redis_url is None
-    settings = with_laptop_defaults(settings)
     if not needs_postgres and not needs_redis:
         yield settings, False
         return
-    with _sigterm_unwinds(), running(settings.home, postgres=needs_postgres, redis=needs_redis) as services:
+    with _signals_unwind(), running(settings.home, postgres=needs_postgres, redis=needs_redis) as services:
         found = replace(
             settings,
             database_url=Secret(services.database_url) if needs_postgres else settings.database_url,
@@ -165,16 +168,17 @@ def postgres_faults_explained() -> Iterator[None]:
 
 
 @contextmanager
-def _sigterm_unwinds() -> Iterator[None]:
-    """End by SIGTERM in good order, so that servers started for this command are stopped."""
+def _signals_unwind() -> Iterator[None]:
+    """End by SIGTERM or SIGHUP in good order, so that servers started for this command are stopped."""
     if threading.current_thread() is not threading.main_thread():
         yield
         return
-    before = signal.signal(signal.SIGTERM, _exit_on)
+    before = {number: signal.signal(number, _exit_on) for number in (signal.SIGTERM, signal.SIGHUP)}
     try:
         yield
     finally:
-        signal.signal(signal.SIGTERM, before)
+        for number, handler in before.items():
+            signal.signal(number, handler)
 
 
 def _exit_on(signum: int, _frame: FrameType | None) -> NoReturn:

@@ -29,12 +29,14 @@ ORDER BY l.opened_at, l.id LIMIT :limit
 )
 
 # A redrive opens a new budget under the same key; what is uncertain goes only with the operator's word that it was
-# checked. Rows that an application holds are skipped, counted as such, and can be redriven again.
+# checked, and what may have killed its worker goes alone. Rows that an application holds are skipped, and can be
+# redriven again.
 REDRIVE = Statement(
     "dlq_redrive",
     f"""
 WITH picked AS MATERIALIZED (
-    SELECT l.id AS letter_id, r.id, r.tenant_id, r.delivery_key, r.expires_at
+    SELECT l.id AS letter_id, r.id, r.tenant_id, r.delivery_key,
+           CASE l.error_class WHEN 'worker_lost' THEN 'alone' ELSE 'deliver' END AS route
     FROM {{s}}.dead_letters l JOIN {{s}}.reminders r ON r.id = l.reminder_id
     LEFT JOIN {{s}}.notification_deliveries n ON n.delivery_key = l.delivery_key
     WHERE l.state = 'open' AND r.status = 'dead' AND r.cancel_requested_at IS NULL AND {_FILTERS}
@@ -51,8 +53,8 @@ WITH picked AS MATERIALIZED (
         uncertain_since = NULL
     FROM picked WHERE n.delivery_key = picked.delivery_key
 ), woken AS (
-    INSERT INTO {{s}}.due (id, lane, wake_at, status, delivery_key)
-    SELECT id, tenant_id, clock_timestamp(), 'pending', delivery_key FROM picked
+    INSERT INTO {{s}}.due (id, lane, wake_at, status, delivery_key, route)
+    SELECT id, tenant_id, clock_timestamp(), 'pending', delivery_key, route FROM picked
 )
 UPDATE {{s}}.dead_letters l
 SET state = 'redriven', closed_at = clock_timestamp(), actor = :actor, action_reason = :reason
@@ -64,6 +66,34 @@ RETURNING l.reminder_id::text
         "actor": "text", "reason": "text",
     },
 )  # fmt: skip
+
+# An attempt has reported its success after it was given up: nothing is left to send.
+SETTLE_CONFIRMED = Statement(
+    "dlq_settle_confirmed",
+    f"""
+WITH picked AS MATERIALIZED (
+    SELECT l.id AS letter_id, r.id, r.delivery_key
+    FROM {{s}}.dead_letters l JOIN {{s}}.reminders r ON r.id = l.reminder_id
+    JOIN {{s}}.notification_deliveries n ON n.delivery_key = l.delivery_key
+    WHERE l.state = 'open' AND r.status = 'dead' AND l.delivery_key = r.delivery_key AND n.confirmed_late_at IS NOT NULL
+      AND {_FILTERS}
+    ORDER BY l.opened_at, l.id LIMIT :limit
+    FOR NO KEY UPDATE OF l, r SKIP LOCKED
+), delivery AS (
+    UPDATE {{s}}.notification_deliveries n
+    SET status = 'delivered', uncertain_since = NULL, letter_kind = NULL, finished_at = clock_timestamp()
+    FROM picked WHERE n.delivery_key = picked.delivery_key
+), ended AS (
+    UPDATE {{s}}.reminders r SET status = 'delivered', last_outcome = 'delivered', finished_at = clock_timestamp()
+    FROM picked WHERE r.id = picked.id
+)
+UPDATE {{s}}.dead_letters l
+SET state = 'resolved', closed_at = clock_timestamp(), actor = :actor, action_reason = 'its success was reported late'
+FROM picked WHERE l.id = picked.letter_id
+RETURNING l.reminder_id::text
+""",
+    {"ids": "uuid[]", "tenant": "text", "kind": "text", "channel": "text", "limit": "integer", "actor": "text"},
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -126,14 +156,15 @@ def redrive(
     """Send open letters' reminders again, with a fresh budget under the same key; return the reminders' ids.
 
     `checked` is the operator's word that a person made sure the uncertain ones were not sent; without it those are
-    left alone. Raises `InvalidInput` without `actor` or `reason`.
+    left alone. Those whose success was reported late end as delivered instead, and are not among the ids. Raises
+    `InvalidInput` without `actor` or `reason`.
     """
     for name, value in (("actor", actor), ("reason", reason)):
-        if not value.strip() or len(value) > 500 or not value.isprintable():
+        if not isinstance(value, str) or not value.strip() or len(value) > 500 or not value.isprintable():
             raise InvalidInput(name, "is needed: 1 to 500 printable characters, kept with the dead letter")
-    rows = database.fetch(
-        REDRIVE, **wanted.parameters(), checked=checked, limit=limit, actor=actor.strip(), reason=reason.strip()
-    )
+    actor, reason = actor.strip(), reason.strip()
+    database.fetch(SETTLE_CONFIRMED, **wanted.parameters(), limit=limit, actor=actor)
+    rows = database.fetch(REDRIVE, **wanted.parameters(), checked=checked, limit=limit, actor=actor, reason=reason)
     return [UUID(row[0]) for row in rows]
 
 

@@ -8,6 +8,8 @@ from __future__ import annotations
 
 import logging
 import time
+from bisect import bisect_right
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from threading import Event
 from uuid import UUID
@@ -65,7 +67,7 @@ class Scan:
     """Errors that mean the database is away: the scan waits and looks again."""
     _lanes: list[str] = field(default_factory=list)
     _lanes_found_at: float = float("-inf")
-    _turn: int = 0
+    _turn_ended_at: str = ""
     _excess_before: int = 0
     _excess_checked_at: float = float("-inf")
 
@@ -92,8 +94,10 @@ class Scan:
             repair(self.ledger, self.policy.repair, limit)
             look = self.ledger.look(limit + 1)
         room = self._room(look)
-        if not look.due or room <= 0:
-            return Pass(0, 0, full=bool(look.due), seconds_to_next=look.seconds_to_next)
+        if room is None or not look.due:
+            return Pass(0, 0, full=False, seconds_to_next=look.seconds_to_next)
+        if room <= 0:
+            return Pass(0, 0, full=True, seconds_to_next=look.seconds_to_next)
         limit = min(limit, room)
         token = uuid7()
         messages = self._lease(look, limit, token)
@@ -107,11 +111,12 @@ class Scan:
         more = sent == len(messages) and look.due > len(messages)
         return Pass(len(messages), sent, full=more, seconds_to_next=look.seconds_to_next)
 
-    def _room(self, look: Look) -> int:
+    def _room(self, look: Look) -> int | None:
+        """How many more messages may go out; None while the broker cannot be asked."""
         on_broker = self.gauge.in_flight()
         in_ledger = look.published + look.sending
         if on_broker is None:
-            return 0
+            return None
         self._notice_lost_messages(in_ledger - on_broker)
         return self.policy.in_flight - max(on_broker, in_ledger)
 
@@ -142,22 +147,30 @@ class Scan:
         share = max(1, -(-limit // len(lanes)))
         half = max(1, self.policy.in_flight // 2)
         takes = [(lane, min(share, half - holding.get(lane, 0))) for lane in lanes]
-        messages = self.ledger.lease_from_lanes(
-            [take for take in takes if take[1] > 0], limit, self.policy.lease, token
-        )
+        takes = [take for take in takes if take[1] > 0]
+        messages = self.ledger.lease_from_lanes(takes, limit, self.policy.lease, token)
         if not messages:
             # The list was stale: its lanes are served. The next pass finds the lanes anew.
             self._lanes_found_at = float("-inf")
+        self._turn_ended_at = _last_within(takes, limit)
         return messages
 
     def _lanes_in_turn(self) -> list[str]:
+        """Lanes with due work, beginning after the one at which the turn before this one ended."""
         now = time.monotonic()
         if now - self._lanes_found_at > LANES_GOOD_FOR:
-            self._lanes, self._lanes_found_at = self.ledger.lanes_with_due_work(), now
-        if not self._lanes:
-            return []
-        self._turn = (self._turn + self.policy.batch) % len(self._lanes)
-        return self._lanes[self._turn :] + self._lanes[: self._turn]
+            self._lanes, self._lanes_found_at = sorted(self.ledger.lanes_with_due_work()), now
+        start = bisect_right(self._lanes, self._turn_ended_at)
+        return self._lanes[start:] + self._lanes[:start]
+
+
+def _last_within(takes: Sequence[tuple[str, int]], limit: int) -> str:
+    last = ""
+    for lane, take in takes:
+        last, limit = lane, limit - take
+        if limit <= 0:
+            break
+    return last
 
 
 def _pause(done: Pass) -> float:

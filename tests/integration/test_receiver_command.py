@@ -12,6 +12,7 @@ import sys
 import threading
 import urllib.request
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import replace
 from datetime import UTC, datetime
@@ -63,7 +64,7 @@ class Running:
 @pytest.fixture
 def environ(tmp_path) -> dict[str, str]:
     """The environment of a laptop: no address and no secret is set."""
-    plain = {name: value for name, value in os.environ.items() if not name.startswith("REMINDERS_")}
+    plain = {name: value for name, value in os.environ.items() if not name.startswith(("REMINDERS_", "RECEIVER_"))}
     return {**plain, "REMINDERS_HOME": str(tmp_path / "home")}
 
 
@@ -104,9 +105,9 @@ def send(provider, url, **changes):
     return provider.send(one, provider.render(one), 10.0)
 
 
-def report(url):
-    with urllib.request.urlopen(url.removesuffix("/hook") + "/report", timeout=PATIENCE) as answer:
-        return json.load(answer)
+def fetch(url, target):
+    with urllib.request.urlopen(url.removesuffix("/hook") + target, timeout=PATIENCE) as answer:
+        return answer.read()
 
 
 @pytest.mark.parametrize("signum", [signal.SIGTERM, signal.SIGINT])
@@ -138,23 +139,40 @@ def test_json_lines(environ):
     assert seen[0] == {"v": 1, "key": "dk_1", "tenant_id": "acme", "user_id": "anna", "kind": "invoice", "reference": "order-7", "due_at": "2026-11-29T12:00:00Z", "effect": True, "status": 200}  # fmt: skip
 
 
-def test_killed_and_started_again_it_applies_nothing_twice(environ, tmp_path):
+def test_killed_under_load_and_started_again_it_forgets_nothing_it_confirmed(environ, tmp_path):
     provider = sender(development_secret(Path(environ["REMINDERS_HOME"])))
     store = str(tmp_path / "receiver.db")
-    with socket.socket() as free:
-        free.bind(("127.0.0.1", 0))
-        port = str(free.getsockname()[1])
-    keys = [f"dk_{number}" for number in range(20)]
-    with running(environ, "--port", port, "--store", store) as one:
-        url = one.url()
-        first = [send(provider, url, delivery_key=key) for key in keys]
-        assert one.end(signal.SIGKILL) == -signal.SIGKILL
-    assert [outcome.reference for outcome in first] == [f"effect-{number}" for number in range(1, 21)]
-    with running(environ, "--port", port, "--store", store) as one:
-        assert one.url() == url
-        assert [send(provider, url, delivery_key=key) for key in keys] == first
-        assert send(provider, url, delivery_key="dk_new") == Delivered("effect-21", 200)
-        assert report(url) == {"v": 1, "received": 21, "effects": 1, "repeats": 20, "conflicts": 0, "refused": 0}
+    keys = [f"dk_{number}" for number in range(400)]
+    confirmed = threading.Semaphore(0)
+
+    def deliver(key):
+        outcome = send(provider, url, delivery_key=key)
+        if isinstance(outcome, Delivered):
+            confirmed.release()
+        return outcome
+
+    with ThreadPoolExecutor(8) as pool:
+        with running(environ, "--port", "0", "--store", store) as one:
+            url = one.url()
+            outcomes = [pool.submit(deliver, key) for key in keys]
+            for _ in range(100):
+                assert confirmed.acquire(timeout=PATIENCE)
+            assert one.end(signal.SIGKILL) == -signal.SIGKILL
+        before = [outcome.result() for outcome in outcomes]
+        assert 100 <= sum(isinstance(outcome, Delivered) for outcome in before) < 400
+        port = url.removesuffix("/hook").rpartition(":")[2]
+        with running(environ, "--port", port, "--store", store) as one:
+            assert one.url() == url
+            after = list(pool.map(deliver, keys))
+            counts = json.loads(fetch(url, "/report"))
+            by_key = [json.loads(line) for line in fetch(url, "/report?keys=1").splitlines()]
+    for first, second in zip(before, after, strict=True):
+        assert isinstance(second, Delivered)
+        assert not isinstance(first, Delivered) or first == second
+    assert len({outcome.reference for outcome in after}) == 400
+    assert {(line["key"], line["effects"]) for line in by_key} == {(key, 1) for key in keys}
+    assert counts["received"] == counts["effects"] + counts["repeats"] == 400
+    assert counts["repeats"] >= 100
 
 
 def test_a_secret_given_outright_comes_from_the_environment(environ):

@@ -47,7 +47,7 @@ def test_a_damaged_file_is_not_used(home, left):
 
 def test_a_home_that_is_a_file(tmp_path):
     (tmp_path / "home").write_text("")
-    with pytest.raises(SettingsError, match="cannot be kept in .*Not a directory\nSet REMINDERS_HOME"):
+    with pytest.raises(SettingsError, match=r"cannot be kept in .*Not a directory\nSet REMINDERS_HOME"):
         development_secret(tmp_path / "home")
 
 

@@ -1,5 +1,6 @@
 """Instants as text: what is read, and everything that is refused."""
 
+from contextlib import suppress
 from datetime import UTC, datetime, timedelta, timezone
 
 import pytest
@@ -9,7 +10,7 @@ from hypothesis import strategies as st
 from reminders.calendar.instants import instant_text, parse_instant
 from reminders.domain.errors import InvalidInput
 
-HALF_PAST = datetime(2026, 5, 1, 9, 30)
+HALF_PAST = datetime(2026, 5, 1, 9, 30, tzinfo=UTC).replace(tzinfo=None)
 READ = [
     ("2026-05-01T09:30", HALF_PAST),
     ("2026-05-01 09:30", HALF_PAST),
@@ -22,7 +23,7 @@ READ = [
     ("2026-05-01T09:30-00:00", HALF_PAST.replace(tzinfo=UTC)),
     ("2028-02-29T23:59:59Z", datetime(2028, 2, 29, 23, 59, 59, tzinfo=UTC)),
     ("0001-01-01T00:00+14:00", datetime(1, 1, 1, tzinfo=timezone(timedelta(hours=14)))),
-    ("9999-12-31T23:59:59.999999", datetime.max),
+    ("9999-12-31T23:59:59.999999", datetime.max.replace(tzinfo=UTC).replace(tzinfo=None)),
 ]
 REFUSED = [
     "", " ", "2026-05-01", "20260501T0930", "2026-05-01T0930", "2026-W18-5T09:30", "2026-121T09:30", "2026-05-01T09",
@@ -54,16 +55,14 @@ def test_what_is_refused_in_one_short_line(text):
 
 @pytest.mark.parametrize("value", [None, 5, HALF_PAST, b"2026-05-01T09:30"])
 def test_what_is_no_text(value):
-    with pytest.raises(InvalidInput, match="^expires_at: must be text"):
+    with pytest.raises(InvalidInput, match=r"^expires_at: must be text"):
         parse_instant(value, "expires_at")
 
 
 @given(st.text(max_size=40))
 def test_nothing_but_a_datetime_or_our_error_comes_out(text):
-    try:
+    with suppress(InvalidInput):
         assert isinstance(parse_instant(text), datetime)
-    except InvalidInput:
-        pass
 
 
 @given(st.datetimes(timezones=st.just(UTC) | st.none()))

@@ -39,7 +39,10 @@ def test_filters_leave_out_what_is_not_given():
 
 def test_data_is_optional_and_kept_as_given():
     assert read_data(None) is None
-    assert read_data('{"b": [1, 2.5, null, true], "a": {"é": "\\u00e9"}}') == {"b": [1, 2.5, None, True], "a": {"é": "é"}}
+    assert read_data('{"b": [1, 2.5, null, true], "a": {"é": "\\u00e9"}}') == {
+        "b": [1, 2.5, None, True],
+        "a": {"é": "é"},
+    }
 
 
 def test_a_file_that_is_no_text(tmp_path):

@@ -4,8 +4,8 @@ import threading
 from datetime import UTC, datetime, timedelta
 
 import pytest
-
 from integration.cli.stage import only
+
 from reminders.cli import session
 from reminders.domain.outcomes import Delivered, Retry, Unknown
 from reminders.domain.retry_policy import Deliver, Park
@@ -45,7 +45,7 @@ def delivered(stage):
         (delivered, "too_late", 1, "delivered"),
     ],
 )
-def test_cancel_answers(run, stage, state, result, code, status):
+def test_cancel_answers(run, stage, *, state, result, code, status):
     reminder = state(stage)
     answer = run("cancel", reminder.id, "--json")
     assert answer.exit_code == code
@@ -121,7 +121,11 @@ def test_reschedule_revives_a_cancelled_one_and_can_set_the_expiry(run, stage):
 
 @pytest.mark.parametrize(
     ("state", "said"),
-    [(sending, "is being sent right now"), (uncertain, "may already have been sent"), (delivered, "is already delivered")],
+    [
+        (sending, "is being sent right now"),
+        (uncertain, "may already have been sent"),
+        (delivered, "is already delivered"),
+    ],
 )
 def test_reschedule_is_refused(run, stage, state, said):
     reminder = state(stage)

@@ -4,8 +4,8 @@ import getpass
 import socket
 
 import pytest
-
 from integration.cli.stage import lines, only
+
 from reminders.domain.outcomes import Rejected, Unknown
 from reminders.domain.retry_policy import Bury
 
@@ -90,10 +90,15 @@ def test_redrive_leaves_unknown_outcomes_until_somebody_checked(run, stage, dead
 
 
 @pytest.mark.parametrize(("more", "would", "stay"), [([], 2, 1), (["--checked"], 3, 0), (["--limit", "1"], 1, 0)])
-def test_a_dry_run_says_what_would_be_and_changes_nothing(run, stage, dead, more, would, stay):
+def test_a_dry_run_says_what_would_be_and_changes_nothing(run, stage, dead, *, more, would, stay):
     before = stage.rows("SELECT * FROM dead_letters, notification_deliveries ORDER BY 1, 2")
     found = only(run("dlq", "redrive", "--all", "--dry-run", "--json", *more))
-    assert (found["redriven"], found["stay"], found["dry_run"], len(found["reminder_ids"])) == (would, stay, True, would)
+    assert (found["redriven"], found["stay"], found["dry_run"], len(found["reminder_ids"])) == (
+        would,
+        stay,
+        True,
+        would,
+    )
     assert statuses(stage) == ["dead", "dead", "dead"]
     assert stage.rows("SELECT * FROM dead_letters, notification_deliveries ORDER BY 1, 2") == before
     assert stage.count("due") == 0

@@ -6,9 +6,8 @@ from uuid import uuid4
 
 import psycopg2
 import pytest
-from sqlalchemy import make_url
-
 from integration.cli.stage import only
+from sqlalchemy import make_url
 
 KEYS = {"v", "schema", "before", "after", "partitions"}
 
@@ -54,7 +53,7 @@ def test_for_people_and_in_a_schema_of_ones_own(run_there, empty, monkeypatch):
     monkeypatch.setenv("REMINDERS_SCHEMA", "told")
     shown = run_there("migrate").stdout
     assert shown.startswith("Schema told: nothing -> ")
-    assert shown.endswith("; 4 partitions made\n")
+    assert shown.count("delivery_attempts_2") == 4
     assert "reminders" in tables(empty, "told")
     assert tables(empty) == set()
 
@@ -91,7 +90,9 @@ def test_gives_up_on_a_lock_in_two_lines(run_there, empty, monkeypatch):
     assert len(result.stderr.splitlines()) == 2
 
 
-@pytest.mark.parametrize("command", [["list"], ["status", "--json"], ["dlq", "list"], ["scan"], ["destination", "list"]])
+@pytest.mark.parametrize(
+    "command", [["list"], ["status", "--json"], ["dlq", "list"], ["scan"], ["destination", "list"]]
+)
 def test_commands_ask_for_it_where_it_has_not_run(run_there, command):
     result = run_there(*command)
     assert result.exit_code == 1

@@ -6,8 +6,8 @@ import socket
 from datetime import UTC, datetime, timedelta
 
 import pytest
-
 from integration.cli.stage import only
+
 from reminders.celery_options import KEY_PREFIX, QUEUES
 from reminders.domain.outcomes import Delivered, Rejected
 from reminders.domain.retry_policy import Bury, Deliver
@@ -38,7 +38,9 @@ def test_scan_leases_and_publishes_what_is_due(run, stage, broker):
     result = run("scan", "--json")
     assert (result.exit_code, only(result)) == (0, {"v": 1, "leased": 2, "published": 2, "full": False})
     assert len(on_queue(broker)) == 2
-    assert sorted(stage.rows("SELECT id::text FROM due WHERE status = 'published'")) == sorted((str(r.id),) for r in due)
+    assert sorted(stage.rows("SELECT id::text FROM due WHERE status = 'published'")) == sorted(
+        (str(r.id),) for r in due
+    )
     assert run("scan").stdout == "0 leased, 0 published\n"
 
 

@@ -4,7 +4,6 @@ from datetime import UTC, datetime, timedelta
 from uuid import UUID
 
 import pytest
-
 from integration.cli.stage import ADDRESS, only
 
 GIVEN = {
@@ -81,7 +80,7 @@ def test_data_from_a_file_and_from_standard_input(run, stage, tmp_path):
 
 def test_an_expiry_is_written_like_the_due_time(run, stage):
     run("schedule", *options(zone="Europe/Berlin", expires_at="2031-05-02T12:00"))
-    assert stage.rows("SELECT expires_at AT TIME ZONE 'UTC' FROM reminders") == [(datetime(2031, 5, 2, 10),)]
+    assert stage.rows("SELECT expires_at FROM reminders") == [(datetime(2031, 5, 2, 10, tzinfo=UTC),)]
 
 
 DEEP = '{"a":' * 5000 + "1" + "}" * 5000
@@ -146,6 +145,12 @@ def test_what_cannot_be_accepted_is_named_in_a_line_and_nothing_is_written(run, 
     assert len(result.stderr.splitlines()) == 1
     assert (result.exit_code, result.stdout) == (1, "")
     assert stage.count("reminders") == 0
+
+
+def test_a_mistake_is_named_without_asking_postgres(run, monkeypatch):
+    monkeypatch.setenv("DATABASE_URL", "postgresql://nobody@127.0.0.1:1/nothing")
+    assert run("schedule", *options(zone="Mars/Olympus")).stderr.startswith("zone: 'Mars/Olympus' is no IANA zone name")
+    assert run("schedule", *options()).stderr.startswith("Postgres does not answer at ")
 
 
 def test_a_missing_option_is_wrong_usage(run):

@@ -3,8 +3,8 @@
 from datetime import UTC, datetime, timedelta
 
 import pytest
-
 from integration.cli.stage import ADDRESS, WORKER, lines, only
+
 from reminders.domain.outcomes import Delivered, Rejected, Retry, Unknown
 from reminders.domain.retry_policy import Bury, Deliver, Park
 from reminders.ledger import changing
@@ -59,7 +59,13 @@ def test_show_of_a_reminder_that_was_retried_and_delivered(run, stage):
 def test_neither_address_nor_data_are_shown(run, stage, form):
     reminder = stage.schedule()
     stage.deliver(reminder, RETRY, Bury("destination"))
-    for command in (["show", reminder.id], ["list"], ["dlq", "list"], ["dlq", "show", reminder.id], ["destination", "list"]):
+    for command in (
+        ["show", reminder.id],
+        ["list"],
+        ["dlq", "list"],
+        ["dlq", "show", reminder.id],
+        ["destination", "list"],
+    ):
         shown = run(*command, *form).output
         assert str(reminder.id)[:8] in shown or command[0] == "destination"
         assert ADDRESS not in shown
@@ -68,7 +74,9 @@ def test_neither_address_nor_data_are_shown(run, stage, form):
 
 
 def test_show_for_people(run, stage):
-    reminder = stage.schedule(due_at=datetime(2031, 7, 1, 12, 30, 15), zone="Asia/Kolkata", slot="day-before")
+    reminder = stage.schedule(
+        due_at=datetime.fromisoformat("2031-07-01T12:30:15"), zone="Asia/Kolkata", slot="day-before"
+    )
     shown = run("show", reminder.id).stdout
     assert "2031-07-01 07:00:15 UTC (2031-07-01 12:30:15 Asia/Kolkata)" in shown
     assert "it is not due before 2031-07-01T07:00:15Z" in shown
@@ -92,7 +100,9 @@ def test_why_follows_a_reminder_through_its_states(run, stage):
     claim = stage.claim(reminder)
     assert why(run, reminder).startswith(f"worker {WORKER} holds claim 1 until ")
     stage.finish(claim, RETRY, Park(3600.0, "deliver"))
-    assert why(run, reminder).startswith("attempt 1 ended in retry (http_503: service unavailable); the next one is due 20")
+    assert why(run, reminder).startswith(
+        "attempt 1 ended in retry (http_503: service unavailable); the next one is due 20"
+    )
 
 
 def test_an_open_claim_is_on_the_timeline_with_a_requested_cancel(run, stage):
@@ -141,7 +151,9 @@ def test_what_is_no_id(run, command, bad):
     assert (result.exit_code, len(result.stderr.splitlines())) == (1, 1)
 
 
-@pytest.mark.parametrize("command", [["show"], ["cancel"], ["reschedule", "--due-at", "+1h"], ["dlq", "show"], ["destination", "show"]])
+@pytest.mark.parametrize(
+    "command", [["show"], ["cancel"], ["reschedule", "--due-at", "+1h"], ["dlq", "show"], ["destination", "show"]]
+)
 def test_what_does_not_exist(run, stage, command):
     result = run(*command, "019a2b3c-4d5e-7f60-8a9b-0c1d2e3f4a5b")
     assert result.stderr.startswith("there is no ")
@@ -191,7 +203,9 @@ def test_list_says_when_there_is_more(run, stage):
 
 
 def test_list_for_people_is_aligned(run, stage):
-    stage.schedule(tenant_id="a-rather-long-tenant", due_at=datetime(2031, 1, 1, 9), zone="Europe/Berlin")
+    stage.schedule(
+        tenant_id="a-rather-long-tenant", due_at=datetime.fromisoformat("2031-01-01T09:00"), zone="Europe/Berlin"
+    )
     stage.schedule(tenant_id="b", due_at=datetime(2031, 1, 1, tzinfo=UTC))
     head, first, second = run("list").stdout.splitlines()
     assert first[head.index("due") :].startswith("2031-01-01 08:00:00 UTC (2031-01-01 09:00 Europe/Berlin)")

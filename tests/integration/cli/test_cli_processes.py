@@ -1,0 +1,98 @@
+"""`reminders` as real processes: bytes on the command line, pipes, signals, and servers of its own."""
+
+import json
+import os
+import signal
+import stat
+import subprocess
+
+import psutil
+import pytest
+from integration.cli.stage import ADDRESS
+
+from reminders.embedded import attach
+
+SCHEDULE = ["schedule", "--tenant", "acme", "--user", "u", "--kind", "k", "--channel", "webhook", "--due-at", "+1h"]
+
+
+def test_bytes_that_are_no_text_are_refused_by_name(process, stage):
+    ended = process(*SCHEDULE, "--to", ADDRESS, "--reference", b"caf\xe9")
+    assert (ended.returncode, ended.stdout) == (1, "")
+    assert ended.stderr == "reference: contains a lone surrogate (U+DCE9) at position 3\n"
+    assert process("show", b"\xff").stderr.startswith("id: '\\udcff' is no id")
+    assert process(b"sch\xe9dule").returncode == 2
+    assert stage.count("reminders") == 0
+
+
+def test_an_output_that_lacks_a_letter_gets_its_escape(process, stage):
+    stage.schedule(tenant_id="Zoë", reference="漢")
+    ended = process("list", environ={"PYTHONIOENCODING": "ascii"})
+    assert (ended.returncode, ended.stderr) == (0, "")
+    assert "Zo\\xeb" in ended.stdout
+    assert "\\u6f22" in ended.stdout
+
+
+def test_json_can_be_piped_on_and_a_reader_may_leave(start, stage):
+    for _ in range(200):
+        stage.schedule(reference="r" * 500)
+    reading_end, writing_end = os.pipe()
+    with start("list", "--json", "--limit", "1000", stdout=writing_end) as listing:
+        os.close(writing_end)
+        with os.fdopen(reading_end) as reader:
+            assert json.loads(reader.readline())["v"] == 1
+        _, err = listing.communicate(timeout=30)
+    assert (listing.returncode, err) == (1, "")
+
+
+def test_an_unknown_setting_is_mentioned_and_a_bad_one_refused(process, stage):
+    mentioned = process("list", "--json", environ={"REMINDERS_BATHC": "5"})
+    assert (mentioned.returncode, mentioned.stdout) == (0, "")
+    assert mentioned.stderr == "REMINDERS_BATHC is not a setting of reminders; did you mean REMINDERS_BATCH?\n"
+    refused = process("list", environ={"REMINDERS_BATCH": "many", "REMINDERS_LEASE": "soon"})
+    assert refused.returncode == 1
+    assert sorted(line.partition(":")[0] for line in refused.stderr.splitlines()) == [
+        "REMINDERS_BATCH",
+        "REMINDERS_LEASE",
+    ]
+
+
+@pytest.fixture
+def laptop(tmp_path):
+    """An environment without addresses, and a home of its own."""
+    unset = dict.fromkeys(("DATABASE_URL", "REDIS_URL", "REMINDERS_WEBHOOK_SECRET", "REMINDERS_ALLOW_PRIVATE"))
+    return {**unset, "REMINDERS_HOME": str(tmp_path / "home")}
+
+
+def servers_of(home):
+    """Processes whose files are under the home folder."""
+    return [each for each in psutil.process_iter(["cmdline"]) if str(home) in " ".join(each.info["cmdline"] or ())]
+
+
+def test_a_laptop_needs_no_settings(process, laptop, tmp_path):
+    home = tmp_path / "home"
+    made = process(*SCHEDULE, "--to", "http://127.0.0.1:9/hook", "--json", environ=laptop)
+    assert made.returncode == 0, made.stderr
+    assert made.stderr.count("\n") == 1
+    assert made.stderr.startswith("Neither DATABASE_URL nor REDIS_URL is set: ")
+    assert stat.S_IMODE((home / "webhook_secret").stat().st_mode) == 0o600
+    assert attach(home) is None
+    # What was committed is there when the servers are started again; nothing is said a second time.
+    seen = process("list", "--json", environ=laptop)
+    assert (json.loads(seen.stdout)["id"], seen.stderr) == (json.loads(made.stdout)["id"], "")
+    strict = process(*SCHEDULE, "--to", "http://127.0.0.1:9/hook", environ={**laptop, "REMINDERS_ALLOW_PRIVATE": "no"})
+    assert strict.stderr.startswith("destination: must begin with https://")
+    assert servers_of(home) == []
+
+
+def test_sigterm_stops_servers_that_were_started_for_the_command(start, laptop, tmp_path):
+    home = tmp_path / "home"
+    command = ["destination", "list", "--json"]
+    with start(*command, environ=laptop, stderr=subprocess.DEVNULL) as running:
+        while attach(home) is None:
+            assert running.poll() is None
+        running.send_signal(signal.SIGTERM)
+        running.communicate(timeout=60)
+    # Unless it was done before the signal came.
+    assert running.returncode in {0, 128 + signal.SIGTERM}
+    assert attach(home) is None
+    assert servers_of(home) == []

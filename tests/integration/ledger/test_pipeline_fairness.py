@@ -1,0 +1,111 @@
+"""When more is due than fits, every tenant with due work gets its turn, whatever another one's burst (G9)."""
+
+from __future__ import annotations
+
+from collections import Counter
+from datetime import timedelta
+
+import pytest
+
+import reminders
+from integration.ledger.world import NOW, World
+
+OTHERS = "bcdefghijk"
+
+
+def schedule_lanes(world: World, counts: dict[str, int], **changed) -> dict:
+    """So many due reminders for each tenant, the first tenant's the oldest; the tenant of each id."""
+    wanted = [
+        world.wanted(tenant_id=tenant, due_at=NOW - timedelta(hours=2) + timedelta(minutes=place), **changed)
+        for place, (tenant, count) in enumerate(counts.items())
+        for _ in range(count)
+    ]
+    made = world.committed(reminders.schedule_many, wanted)
+    return {each.id: given["tenant_id"] for each, given in zip(made, wanted, strict=True)}
+
+
+def tenants(messages, lane_of) -> Counter:
+    return Counter(lane_of[message.reminder_id] for message in messages)
+
+
+def test_a_burst_does_not_keep_the_others_out_of_the_first_two_batches(world):
+    lane_of = schedule_lanes(world, {"a": 3000, **dict.fromkeys(OTHERS, 1)})
+    scan = world.scanning(batch=100, in_flight=1000)
+    scan.once()
+    scan.once()
+    first_two = world.broker.batches[0] + world.broker.batches[1]
+    assert len(world.broker.batches) == 2
+    assert set(OTHERS) <= set(tenants(first_two, lane_of))
+
+
+def test_messages_of_one_batch_go_out_lane_by_lane(world):
+    lane_of = schedule_lanes(world, {"a": 50, "b": 50, "c": 50})
+    world.scanning(batch=9, in_flight=1000).once()
+    assert Counter(lane_of[message.reminder_id] for message in world.broker.sent[:3]) == {"a": 1, "b": 1, "c": 1}
+    assert tenants(world.broker.sent, lane_of) == {"a": 3, "b": 3, "c": 3}
+
+
+def test_each_lane_goes_oldest_first(world):
+    made = [world.schedule(tenant_id="a", due_at=NOW - timedelta(minutes=minutes)) for minutes in (5, 30, 10, 20)]
+    world.schedule(tenant_id="b")
+    messages = world.published()
+    assert [m.reminder_id for m in messages if m.reminder_id in {each.id for each in made}] == [
+        made[1].id, made[3].id, made[2].id, made[0].id,
+    ]  # fmt: skip
+
+
+@pytest.mark.parametrize("lanes", [5, 7, 10, 16])
+@pytest.mark.parametrize("room", [1, 3])
+def test_little_room_goes_round_all_lanes(world, lanes, room):
+    """A full queue leaves room for a few at a time: the turn goes on where it stopped, for any number of lanes."""
+    names = [f"tenant-{number:02}" for number in range(lanes)]
+    lane_of = schedule_lanes(world, dict.fromkeys(names, 6))
+    scan = world.scanning(in_flight=room)
+    for _ in range(-(-3 * lanes // room)):
+        scan.once()
+        finish(world, world.broker.take())
+    served = tenants([message for batch in world.broker.batches for message in batch], lane_of)
+    assert set(served) == set(names)
+    assert min(served.values()) >= 2
+    assert max(served.values()) <= 5
+
+
+def test_one_tenant_holds_at_most_half_while_others_have_due_work(world):
+    lane_of = schedule_lanes(world, {"a": 500, "b": 500})
+    scan = world.scanning(in_flight=40)
+    while scan.once().published:
+        pass
+    assert tenants(world.broker.sent, lane_of) == {"a": 20, "b": 20}
+    for message in [message for message in world.broker.sent if lane_of[message.reminder_id] == "b"]:
+        finish(world, [message])
+        world.broker.sent.remove(message)
+    while scan.once().published:
+        pass
+    assert tenants(world.broker.sent, lane_of) == {"a": 20, "b": 20}
+
+
+def test_a_tenant_alone_with_due_work_fills_the_room(world):
+    lane_of = schedule_lanes(world, {"a": 500})
+    scan = world.scanning(in_flight=40)
+    while scan.once().published:
+        pass
+    assert tenants(world.broker.sent, lane_of) == {"a": 40}
+
+
+def test_when_the_others_are_served_the_burst_gets_the_rest_within_a_second(world, monkeypatch):
+    lane_of = schedule_lanes(world, {"a": 500, "b": 1})
+    scan = world.scanning(in_flight=40)
+    scan.once()
+    scan._lanes_found_at -= 1.1
+    while scan.once().published:
+        pass
+    assert tenants(world.broker.sent, lane_of) == {"a": 39, "b": 1}
+
+
+def finish(world: World, messages) -> None:
+    """Deliver what was published, as far as the scan can see: the rows leave the wake table."""
+    from integration.ledger.world import ScriptedProvider
+
+    deliver = world.deliver(ScriptedProvider())
+    for message in messages:
+        assert deliver(message.reminder_id, message.delivery_key) == "delivered"
