@@ -37,8 +37,8 @@ def list_destinations(*, tenant: str | None, channel: str | None, reveal: bool, 
         for each in shown:
             print_json(each)
     else:
-        headings = ("id", "tenant_id", "channel", "deduplicates", "created_at", *(("address",) if reveal else ()))
-        print_table(headings, [[each[heading] for heading in headings] for each in shown])
+        headings = ("id", "tenant", "channel", "deduplicates", "known since", *(("address",) if reveal else ()))
+        print_table(headings, [list(each.values()) for each in shown])
 
 
 @destination.command("show", short_help="Show one destination.")

@@ -126,8 +126,7 @@ def redrive_letters(
     wanted = _filter(ids, tenant, kind, channel)
     with session() as ledger:
         if dry_run:
-            sent = would_redrive(ledger.database, wanted, limit=limit, checked=checked)
-            stay = max(0, len(letters(ledger.database, wanted, limit=limit)) - len(sent))
+            sent, stay = would_redrive(ledger.database, wanted, limit=limit, checked=checked)
         else:
             said = {"actor": actor or _whoever_this_is(), "reason": reason or ""}
             sent = redrive(ledger.database, wanted, **said, limit=limit, checked=checked)

@@ -86,18 +86,18 @@ def session(settings: Settings | None = None, *, broker: bool = False) -> Iterat
     Raises `SettingsError`; `ServiceUnavailable` if a server cannot be reached or started, if the schema is older than
     this release, or if Postgres fails during the block.
     """
-    with located(settings or command_settings(), broker=broker) as (settings, embedded):
-        assert settings.database_url is not None
-        url = settings.database_url.reveal()
-        database = Database(url, schema=settings.schema, pool_size=2, application_name="reminders-cli")
+    with located(settings or command_settings(), broker=broker) as (found, embedded):
+        assert found.database_url is not None
+        url = found.database_url.reveal()
+        database = Database(url, schema=found.schema, pool_size=2, application_name="reminders-cli")
         try:
             with postgres_faults_explained():
                 check_connection(database)
                 if embedded:
-                    _migrate_if_behind(settings, database)
+                    _migrate_if_behind(found, database)
                 else:
-                    require_head(url, settings.schema)
-                yield Session(settings, database)
+                    require_head(url, found.schema)
+                yield Session(found, database)
         finally:
             database.close()
 

@@ -22,7 +22,8 @@ class Event:
 def timeline(history: History) -> list[Event]:
     """Everything on record about the reminder, oldest first."""
     reminder, standing = history.reminder, history.standing
-    events = [Event(reminder.created_at, "scheduled", f"by now version {reminder.version}, due {_at(reminder.due_at)}")]
+    moved = f"; moved since, now version {reminder.version}" if reminder.version > 1 else ""
+    events = [Event(reminder.created_at, "scheduled", f"due {_at(reminder.due_at)}{moved}")]
     events += [Event(attempt.at, "attempt", _attempt_told(attempt)) for attempt in history.attempts]
     if standing.delivery_status == "sending" and standing.claimed_at is not None:
         events.append(Event(standing.claimed_at, "claimed", _claim_told(history)))

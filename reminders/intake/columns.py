@@ -44,11 +44,10 @@ def check_header(names: Collection[str]) -> None:
 
 
 def to_arguments(values: Values) -> dict[str, Any]:
-    """The keyword arguments of `schedule`; absent values are left out. Raises `InvalidInput`."""
-    given = {name: value for name, value in values.items() if value is not None and value != ""}
-    if not given.keys() >= _REQUIRED:
-        raise InvalidInput(next(name for name in REQUIRED if name not in given), "is missing")
-    given["due_at"] = parse_instant(given["due_at"], "due_at")
-    if "expires_at" in given:
-        given["expires_at"] = parse_instant(given["expires_at"], "expires_at")
-    return given
+    """The keyword arguments of `schedule`: `values` itself, with instants read. Raises `InvalidInput`."""
+    if not values.keys() >= _REQUIRED:
+        raise InvalidInput(next(name for name in REQUIRED if name not in values), "is missing")
+    values["due_at"] = parse_instant(values["due_at"], "due_at")
+    if "expires_at" in values:
+        values["expires_at"] = parse_instant(values["expires_at"], "expires_at")
+    return values

@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from reminders.domain.errors import RemindersError
 from reminders.intake.columns import check_header
 from reminders.intake.lines import LONGEST_RECORD, Lines, RecordTooLong
-from reminders.intake.records import Records, Reject
+from reminders.intake.records import Records, Reject, Values
 from reminders.intake.strict_json import read_object
 
 _QUOTES = "a quote inside a quoted value is written twice"
@@ -66,10 +66,10 @@ def _records(lines: Lines, reader: Iterator[list[str]], names: list[str]) -> Rec
         if len(row) != len(names):
             yield Reject(lines.first, None, f"has {len(row)} values, but the header names {len(names)} columns")
             continue
-        values: dict[str, object] = dict(zip(names, row, strict=True))
-        if has_data and values["data"]:
+        values: Values = {name: value for name, value in zip(names, row, strict=True) if value}
+        if has_data and "data" in values:
             try:
-                values["data"] = read_object(str(values["data"]))
+                values["data"] = read_object(values["data"])
             except ValueError as error:
                 yield Reject(lines.first, "data", str(error))
                 continue

@@ -31,4 +31,6 @@ def read_jsonl(lines: Lines) -> Records:
             unknown = unknown_column(next(name for name in values if name not in _COLUMNS))
             yield Reject(lines.first, unknown.field, unknown.reason)
             continue
+        if None in values.values() or "" in values.values():
+            values = {name: value for name, value in values.items() if value is not None and value != ""}
         yield lines.first, values

@@ -21,5 +21,5 @@ class Reject:
 
 
 Values: TypeAlias = dict[str, Any]
-"""By column name. An absent value is missing, None or the empty text."""
+"""By column name. What was null or empty text in the file is left out."""
 Records: TypeAlias = Iterator[tuple[int, Values] | Reject]

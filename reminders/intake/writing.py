@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from reminders.domain.errors import Conflict, ServiceUnavailable
@@ -52,18 +52,18 @@ class BatchWriter:
         """Commit the batch. Raises `ServiceUnavailable` if Postgres stays away."""
         # Crash here, or anywhere: a batch is in the ledger as a whole or not at all, and running the import again
         # finds what is there.
-        scheduled = existing = 0
+        existing = 0
         rejects = list(batch.rejects)
-        for request, line, answer in zip(batch.requests, batch.lines, self._insert(batch.requests), strict=True):
+        for position, answer in self._insert(batch.requests, 0):
+            line = batch.lines[position]
             if isinstance(answer, str):
                 rejects.append(Reject(line, None, answer))
             elif isinstance(answer, Conflict):
                 rejects.append(Reject(line, "reference", str(answer)))
-            elif answer.created or answer.id == request.id:
-                # Not created, yet under our own id: an earlier try was committed, and only its reply was lost.
-                scheduled += 1
-            else:
+            elif answer.id != batch.requests[position].id:
                 existing += 1
+            # else an earlier try was committed, and only its reply was lost.
+        scheduled = len(batch.requests) - existing - (len(rejects) - len(batch.rejects))
         rejects.sort(key=lambda reject: reject.line)
         return Written(batch, scheduled, existing, rejects)
 
@@ -71,19 +71,28 @@ class BatchWriter:
         """Wait for Postgres no longer."""
         self._stopped.set()
 
-    def _insert(self, requests: Sequence[ReminderRequest]) -> Sequence[ScheduledReminder | Conflict | str]:
-        """The ledger's answers, or why it refuses a row: one bad row must not stop the others of its batch."""
+    def _insert(
+        self, requests: Sequence[ReminderRequest], start: int
+    ) -> Iterator[tuple[int, ScheduledReminder | Conflict | str]]:
+        """The ledger's answers for those not created, by position from `start`; as text why it refuses a row.
+
+        One bad row must not stop the others of its batch.
+        """
         if not requests:
-            return []
+            return
         try:
-            return self._insert_patiently(requests)
+            others = self._insert_patiently(requests)
         except scheduling.ROW_REFUSED as error:
             if len(requests) == 1:
-                return [f"is refused by Postgres: {_first_line(error)}"]
+                yield start, f"is refused by Postgres: {_first_line(error)}"
+                return
             middle = len(requests) // 2
-            return [*self._insert(requests[:middle]), *self._insert(requests[middle:])]
+            yield from self._insert(requests[:middle], start)
+            yield from self._insert(requests[middle:], start + middle)
+        else:
+            yield from ((start + position, answer) for position, answer in others.items())
 
-    def _insert_patiently(self, requests: Sequence[ReminderRequest]) -> Sequence[ScheduledReminder | Conflict]:
+    def _insert_patiently(self, requests: Sequence[ReminderRequest]) -> Mapping[int, ScheduledReminder | Conflict]:
         wait = FIRST_WAIT
         give_up_at = time.monotonic() + self._patience
         while True:

@@ -6,28 +6,25 @@ from uuid import UUID
 
 from reminders.ledger.caller import fetch
 from reminders.ledger.database import Database
-from reminders.ledger.review import REDRIVE, LetterFilter
+from reminders.ledger.review import LIST, REDRIVE, SETTLE_CONFIRMED, LetterFilter
 
 
-def would_redrive(database: Database, wanted: LetterFilter, *, limit: int, checked: bool) -> list[UUID]:
-    """The reminders that `redrive` would send again now. Nothing is changed; their rows are locked for that moment."""
-    found: list[UUID] = []
+def would_redrive(database: Database, wanted: LetterFilter, *, limit: int, checked: bool) -> tuple[list[UUID], int]:
+    """The reminders that `redrive` would send again now, and how many of the letters wanted would stay open.
+
+    Nothing is changed; the rows are locked for that moment.
+    """
+    given = {**wanted.parameters(), "limit": limit, "actor": "rehearsal", "reason": "rehearsal"}
+    sent: list[UUID] = []
+    stay = 0
     try:
         with database.transaction() as connection:
-            rows = fetch(
-                connection,
-                database.schema,
-                REDRIVE,
-                **wanted.parameters(),
-                checked=checked,
-                limit=limit,
-                actor="rehearsal",
-                reason="rehearsal",
-            )
-            found = [UUID(row[0]) for row in rows]
+            fetch(connection, database.schema, SETTLE_CONFIRMED, **given)
+            sent = [UUID(row[0]) for row in fetch(connection, database.schema, REDRIVE, **given, checked=checked)]
+            stay = len(fetch(connection, database.schema, LIST, **given, state="open"))
             raise _TakenBack
     except _TakenBack:
-        return found
+        return sent, stay
 
 
 class _TakenBack(Exception):

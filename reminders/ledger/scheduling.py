@@ -88,38 +88,40 @@ def insert(
     A request whose identity exists with other content yields a `Conflict` value in its place; nothing is raised for
     it. `deduplicates` says for each channel whether its destinations are expected to deduplicate.
     """
-    return _insert(partial(fetch, connection, schema), requests, deduplicates)
+    others = _insert(partial(fetch, connection, schema), requests, deduplicates)
+    return [others.get(position) or _created(request) for position, request in enumerate(requests)]
 
 
 def insert_committed(
     database: Database, requests: Sequence[ReminderRequest], deduplicates: Mapping[str, bool]
-) -> list[ScheduledReminder | Conflict]:
-    """The same on a connection of ours, all committed together when it returns. One round trip if all are new."""
+) -> dict[int, ScheduledReminder | Conflict]:
+    """The same on a connection of ours, all committed together when it returns.
+
+    The answers are by position in `requests`, and only those that this call did not create.
+    """
     return _insert(database.fetch, requests, deduplicates)
 
 
 def _insert(
     run: Callable[..., list[Row]], requests: Sequence[ReminderRequest], deduplicates: Mapping[str, bool]
-) -> list[ScheduledReminder | Conflict]:
+) -> dict[int, ScheduledReminder | Conflict]:
     rows = f"[{','.join([_json(request, deduplicates[request.channel]) for request in requests])}]"
-    made = {row[0] for row in run(INSERT, rows=rows)}
+    made = run(INSERT, rows=rows)
     if len(made) == len(requests):
-        return [_created(request) for request in requests]
-    others = [request for request in requests if str(request.id) not in made]
+        return {}
+    ids = {row[0] for row in made}
+    others = {position: request for position, request in enumerate(requests) if str(request.id) not in ids}
     # A second statement, for its newer snapshot: the row may have been committed while the first one waited for it.
-    found = {row[0]: row for row in run(EXISTING, identities=[r.identity_key.hex() for r in others])}
-    answers: list[ScheduledReminder | Conflict] = []
-    for request in requests:
-        if str(request.id) in made:
-            answers.append(_created(request))
-            continue
+    found = {row[0]: row for row in run(EXISTING, identities=[r.identity_key.hex() for r in others.values()])}
+    answers: dict[int, ScheduledReminder | Conflict] = {}
+    for position, request in others.items():
         _, known_hash, known_id, key, due_at, status, version = found[request.identity_key.hex()]
-        if known_hash != request.request_hash.hex():
-            answers.append(_conflict(request, known_id))
-        else:
-            answers.append(
-                ScheduledReminder(UUID(known_id), key, due_at.astimezone(UTC), status, version, created=False)
+        if known_hash == request.request_hash.hex():
+            answers[position] = ScheduledReminder(
+                UUID(known_id), key, due_at.astimezone(UTC), status, version, created=False
             )
+        else:
+            answers[position] = _conflict(request, known_id)
     return answers
 
 
@@ -141,9 +143,9 @@ def _json(request: ReminderRequest, deduplicates: bool) -> str:
     # Written out, since `json.dumps` of a dictionary takes twice as long, and an import does this a million times. What
     # is not `quoted` holds nothing that JSON would escape; `data` is JSON already.
     return (
-        f'{{"id":"{request.id}","tenant_id":{quoted(request.tenant_id)},"user_id":{quoted(request.user_id)}'
+        f'{{"id":"{request.id.hex}","tenant_id":{quoted(request.tenant_id)},"user_id":{quoted(request.user_id)}'
         f',"kind":{quoted(request.kind)},"channel":{quoted(request.channel)}'
-        f',"destination":{quoted(request.destination)},"destination_id":"{request.destination_id}"'
+        f',"destination":{quoted(request.destination)},"destination_id":"{request.destination_id.hex}"'
         f',"deduplicates":{"true" if deduplicates else "false"},"reference":{_optional(request.reference)}'
         f',"slot":{quoted(request.slot)},"data":{request.data},"due_at":"{request.due_at.isoformat()}"'
         f',"zone":{_optional(request.zone)}'

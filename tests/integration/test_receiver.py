@@ -230,6 +230,19 @@ def test_a_path_that_answers_late_has_applied_the_effect(receiver, provider):
     assert receiver.report() == Report(received=2, effects=1, repeats=1, conflicts=0, refused=0)
 
 
+def test_an_answer_that_is_held_back_goes_out_when_the_receiver_stops():
+    handled = threading.Event()
+    receiver = Receiver(port=0, master=MASTER, on_delivery=lambda _: handled.set())
+    receiver.start()
+    target = "/hook/slow?ms=60000"
+    headers = signed(receiver, BODY, url=receiver.urls[0].removesuffix("/hook") + target)
+    with ThreadPoolExecutor(1) as pool:
+        answer = pool.submit(post, receiver, BODY, headers, target)
+        assert handled.wait(30)
+        receiver.stop()
+        assert answer.result()[0] == 200
+
+
 def test_a_store_that_cannot_be_written_is_not_answered_with_success(provider, tmp_path, caplog):
     path = tmp_path / "store.db"
     with Receiver(port=0, master=MASTER, store=path) as receiver:

@@ -7,7 +7,7 @@ import json
 import socket
 import threading
 from collections.abc import Iterator
-from contextlib import closing
+from contextlib import closing, suppress
 
 import pytest
 
@@ -84,16 +84,16 @@ def test_one_connection_serves_many_requests(receiver):
     assert json.loads(content)["received"] == 1
 
 
-def test_the_largest_body_is_read_and_a_larger_one_is_not(receiver):
+def test_the_largest_body_is_read(receiver):
     assert status_of(receiver, "POST", "/hook", b"x" * LARGEST_BODY) == (401, None)
-    assert status_of(receiver, "POST", "/hook", b"x" * (LARGEST_BODY + 1)) == (413, None)
-    assert receiver.report() == Report(received=2, effects=0, repeats=0, conflicts=0, refused=2)
+    assert receiver.report() == Report(received=1, effects=0, repeats=0, conflicts=0, refused=1)
 
 
 @pytest.mark.parametrize(
     "head",
     [
         b"Content-Length: 65537\r\n\r\n",
+        b"Content-Length: 65537\r\n\r\n" + b"x" * 65537,
         b"Content-Length: 65537\r\nExpect: 100-continue\r\n\r\n",
         b"Content-Length: 99999999999999999999\r\n\r\n",
         b"Content-Length: " + b"9" * 5000 + b"\r\n\r\n",
@@ -103,7 +103,9 @@ def test_the_largest_body_is_read_and_a_larger_one_is_not(receiver):
 )
 def test_too_large_is_said_at_once_and_ends_the_connection(receiver, head, caplog):
     with connect(receiver) as sock:
-        sock.sendall(b"POST /hook HTTP/1.1\r\nHost: x\r\n" + head)
+        with suppress(ConnectionError):
+            # It may be answered, and the connection ended, before all is sent.
+            sock.sendall(b"POST /hook HTTP/1.1\r\nHost: x\r\n" + head)
         answer = read_to_end(sock)
     assert answer.startswith(b"HTTP/1.1 413 ")
     assert b"\r\nConnection: close\r\n" in answer
@@ -133,8 +135,9 @@ def test_a_body_in_chunks_is_a_body(receiver):
 )
 def test_what_is_not_http_ends_the_connection_and_no_other(receiver, request_bytes):
     with connect(receiver) as sock:
-        sock.sendall(request_bytes)
-        sock.shutdown(socket.SHUT_WR)
+        with suppress(OSError):
+            sock.sendall(request_bytes)
+            sock.shutdown(socket.SHUT_WR)
         answer = read_to_end(sock)
     assert answer == b"" or answer.startswith(b"HTTP/1.1 400 ")
     assert receiver.report().received == 0
@@ -217,7 +220,12 @@ def test_callers_beyond_the_bound_are_turned_away_until_others_leave(receiver, m
         sock.sendall(b"GET /report HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n")
         assert read_to_end(sock).startswith(b"HTTP/1.1 200 ")
         sock.close()
-    assert status_of(receiver, "POST", "/hook") == (401, None)
+    # Their end is noticed a moment after they see it.
+    answers = []
+    while not answers:
+        with suppress(ConnectionError):
+            answers.append(status_of(receiver, "POST", "/hook"))
+    assert answers == [(401, None)]
 
 
 def test_stopping_answers_what_was_begun_and_frees_the_port(tmp_path):

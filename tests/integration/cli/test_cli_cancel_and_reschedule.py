@@ -117,6 +117,7 @@ def test_reschedule_revives_a_cancelled_one_and_can_set_the_expiry(run, stage):
     assert run("reschedule", reminder.id, "--due-at", FAR, "--expires-at", "2031-05-02T00:00Z").exit_code == 0
     found = only(run("show", reminder.id, "--json"))
     assert (found["status"], found["expires_at"]) == ("pending", "2031-05-02T00:00:00Z")
+    assert found["timeline"][0]["detail"] == "due 2031-05-01T09:30:00Z; moved since, now version 2"
 
 
 @pytest.mark.parametrize(

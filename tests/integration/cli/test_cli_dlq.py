@@ -89,7 +89,7 @@ def test_redrive_leaves_unknown_outcomes_until_somebody_checked(run, stage, dead
     assert stage.rows("SELECT actor FROM dead_letters WHERE state <> 'open' ORDER BY closed_at")[1] == ("kim",)
 
 
-@pytest.mark.parametrize(("more", "would", "stay"), [([], 2, 1), (["--checked"], 3, 0), (["--limit", "1"], 1, 0)])
+@pytest.mark.parametrize(("more", "would", "stay"), [([], 2, 1), (["--checked"], 3, 0), (["--limit", "1"], 1, 1)])
 def test_a_dry_run_says_what_would_be_and_changes_nothing(run, stage, dead, *, more, would, stay):
     before = stage.rows("SELECT * FROM dead_letters, notification_deliveries ORDER BY 1, 2")
     found = only(run("dlq", "redrive", "--all", "--dry-run", "--json", *more))
@@ -146,3 +146,15 @@ def test_a_user_without_a_name_still_has_an_actor(run, stage, dead, monkeypatch)
     ((actor,),) = stage.rows("SELECT actor FROM dead_letters WHERE state = 'redriven'")
     assert actor.startswith("user ")
     assert actor.endswith(f"@{socket.gethostname()}")
+
+
+def test_what_was_confirmed_late_is_settled_and_not_sent_again(run, stage, dead):
+    stage.rows(
+        f"UPDATE notification_deliveries SET confirmed_late_at = now() WHERE reminder_id = '{dead[2].id}' RETURNING 1"
+    )
+    rehearsed = only(run("dlq", "redrive", dead[2].id, "--checked", "--dry-run", "--json"))
+    assert (rehearsed["redriven"], rehearsed["stay"]) == (0, 0)
+    assert statuses(stage) == ["dead", "dead", "dead"]
+    done = only(run("dlq", "redrive", dead[2].id, "--checked", "--reason", "looked", "--json"))
+    assert (done["redriven"], done["stay"]) == (0, 0)
+    assert statuses(stage) == ["dead", "dead", "delivered"]

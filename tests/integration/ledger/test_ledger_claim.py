@@ -185,10 +185,11 @@ def test_a_moment_before_its_expiry_it_is_sent(world):
 
 
 def test_a_retry_that_would_come_after_the_expiry_wakes_at_it_and_expires(world):
-    made = world.schedule(expires_at=NOW + timedelta(seconds=3))
-    world.finalize(world.opened(made), AGAIN)
-    assert world.column("due", "wake_at", made.id) == NOW + timedelta(seconds=3)
-    late = NOW + timedelta(seconds=4)
+    expiry = world.lapse(600)
+    made = world.schedule(expires_at=expiry)
+    world.finalize(world.opened(made), Retry("busy", "much later", after=timedelta(hours=1)))
+    assert world.column("due", "wake_at", made.id) == expiry
+    late = world.lapse(601)
     world.published(late)
     assert world.deliver(ScriptedProvider(), now=late)(made.id, made.delivery_key) == "expired"
     assert world.status(made.id) == ("expired", "expired")
