@@ -83,7 +83,7 @@ def run(count: int, latency_ms: float, events: bool) -> dict[str, object]:
         assert receiver.stdout is not None
         receiver.stdout.readline()
         code = "import sys; from reminders.cli.worker import worker; worker()"
-        logs = (Path(home) / "workers.log").open("w")  # noqa: SIM115 - closed with the process
+        logs = (Path(home) / "workers.log").open("w")
         lines = {
             name: subprocess.Popen(
                 [sys.executable, "-c", code, queue, "--loglevel=WARNING"], env=environ, stdout=logs, stderr=logs

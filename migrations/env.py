@@ -30,6 +30,7 @@ def run_offline() -> None:
     with context.begin_transaction():
         for guard in GUARDS:
             context.execute(guard)
+        context.execute(f"CREATE SCHEMA IF NOT EXISTS {SCHEMA}")
         context.run_migrations()
 
 

@@ -11,8 +11,24 @@ Application code needs only this module; importing it imports no Celery. The map
     tasks.py      the Celery tasks              cli/      the `reminders` command
 """
 
-from reminders.api import cancel, get, reschedule, schedule, schedule_many
+from typing import TYPE_CHECKING, Any
+
 from reminders.domain.errors import Conflict, InvalidInput, NotFound, Refused, RemindersError
+
+if TYPE_CHECKING:
+    from reminders.api import cancel, get, reschedule, schedule, schedule_many
+
+_FROM_API = frozenset({"cancel", "get", "reschedule", "schedule", "schedule_many"})
+
+
+def __getattr__(name: str) -> Any:
+    """The API, loaded when it is first used: `reminders --help` and the supervising parents need no SQLAlchemy."""
+    if name in _FROM_API:
+        from reminders import api  # noqa: PLC0415 - the point of it
+
+        return getattr(api, name)
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+
 
 __all__ = [
     "Conflict",

@@ -58,6 +58,10 @@ def broker_url(settings: Settings) -> str:
         raise SettingsError(
             f"REDIS_URL begins with {scheme!r}, which is no Redis\nWrite redis://, rediss:// or redis+socket://"
         )
+    try:
+        _ = urlsplit(url).port
+    except ValueError as error:
+        raise SettingsError(f"REDIS_URL is malformed: {error}\nWrite redis://user:password@host:6379/0") from None
     return url
 
 

@@ -11,7 +11,7 @@ import signal
 import sys
 import threading
 from collections.abc import Iterator
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from types import FrameType
 from typing import NoReturn
@@ -29,7 +29,7 @@ from reminders.embedded import running
 from reminders.embedded_secret import with_laptop_defaults
 from reminders.ledger.database import CONNECT_TIMEOUT, Database, LockNotAvailable, check_connection
 from reminders.ledger.migrations import migrate, require_head
-from reminders.ledger.status import MONTHS_AHEAD, make_partitions
+from reminders.ledger.status import make_partitions
 from reminders.settings import Secret, Settings, load
 
 PATIENCE_MS = 10_000
@@ -128,15 +128,7 @@ def bring_to_head(settings: Settings, database: Database) -> Migrated:
     """Migrate and make the coming months' partitions. Safe to run at any time, and by several at once."""
     assert settings.database_url is not None
     before, after = migrate(settings.database_url.reveal(), settings.schema)
-    return Migrated(before, after, _partitions_made(database))
-
-
-def _partitions_made(database: Database) -> list[str]:
-    for _ in range(MONTHS_AHEAD + 1):
-        # Somebody else made the same month at the same moment. Each time at least one more is there.
-        with suppress(psycopg2.errors.DuplicateTable, psycopg2.errors.UniqueViolation):
-            return make_partitions(database)
-    return make_partitions(database)
+    return Migrated(before, after, make_partitions(database))
 
 
 def _migrate_if_behind(settings: Settings, database: Database) -> None:

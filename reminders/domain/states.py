@@ -28,9 +28,7 @@ DeliveryStatus = Literal[
 ]
 
 LIVE: frozenset[ReminderStatus] = frozenset({"pending", "leased", "published", "sending", "held"})
-TERMINAL: frozenset[ReminderStatus] = frozenset(
-    {"delivered", "suppressed", "cancelled", "expired", "shadowed", "dead"}
-)
+TERMINAL: frozenset[ReminderStatus] = frozenset({"delivered", "suppressed", "cancelled", "expired", "shadowed", "dead"})
 """Ends by themselves; only a person's `reschedule` or `redrive` leads out of `cancelled`, `expired` and `dead`."""
 
 

@@ -88,6 +88,8 @@ def make_partitions(database: Database) -> list[str]:
         try:
             with database.transaction() as connection, connection.cursor() as cursor:
                 cursor.execute("SET LOCAL lock_timeout = '2s'")
+                # Two at once would both find it missing, in spite of IF NOT EXISTS.
+                cursor.execute("SELECT pg_advisory_xact_lock(hashtext('reminders-partitions'))")
                 cursor.execute(
                     f"CREATE TABLE IF NOT EXISTS {database.schema}.{name} PARTITION OF {database.schema}.delivery_attempts "
                     f"FOR VALUES FROM ('{start} 00:00:00+00') TO ('{end} 00:00:00+00')"

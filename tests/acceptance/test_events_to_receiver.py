@@ -9,6 +9,7 @@ import subprocess
 from pathlib import Path
 
 import pytest
+
 from acceptance.harness import BIN, ROOT, installation, wait_until
 
 DATA = ROOT / "tests" / "data"

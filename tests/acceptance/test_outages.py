@@ -9,6 +9,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 import pytest
+
 from acceptance.harness import installation, wait_until
 from acceptance.scripted_receiver import ScriptedReceiver
 

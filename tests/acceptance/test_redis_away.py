@@ -8,6 +8,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+
 from acceptance.harness import Stack, installation, wait_until
 from acceptance.scripted_receiver import ScriptedReceiver
 

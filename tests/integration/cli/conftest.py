@@ -10,8 +10,8 @@ from typing import Any
 
 import pytest
 from click.testing import CliRunner, Result
-from integration.cli.stage import Stage
 
+from integration.cli.stage import Stage
 from reminders.cli.app import reminders
 from reminders.embedded import Services
 from reminders.ledger.database import Database

@@ -4,8 +4,8 @@ import threading
 from datetime import UTC, datetime, timedelta
 
 import pytest
-from integration.cli.stage import only
 
+from integration.cli.stage import only
 from reminders.cli import session
 from reminders.domain.outcomes import Delivered, Retry, Unknown
 from reminders.domain.retry_policy import Deliver, Park

@@ -1,8 +1,8 @@
 """`reminders destination`: reading, and saying whether a destination deduplicates."""
 
 import pytest
-from integration.cli.stage import ADDRESS, lines, only
 
+from integration.cli.stage import ADDRESS, lines, only
 from reminders.domain.identity import destination_id
 
 KEYS = {"v", "id", "tenant_id", "channel", "deduplicates", "created_at"}

@@ -4,8 +4,8 @@ import getpass
 import socket
 
 import pytest
-from integration.cli.stage import lines, only
 
+from integration.cli.stage import lines, only
 from reminders.domain.outcomes import Rejected, Unknown
 from reminders.domain.retry_policy import Bury
 

@@ -5,8 +5,9 @@ from uuid import uuid4
 
 import psycopg2
 import pytest
-from integration.cli.stage import only
 from sqlalchemy import make_url
+
+from integration.cli.stage import only
 
 KEYS = {"v", "schema", "before", "after", "partitions"}
 

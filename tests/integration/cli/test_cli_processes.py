@@ -8,8 +8,8 @@ import subprocess
 
 import psutil
 import pytest
-from integration.cli.stage import ADDRESS
 
+from integration.cli.stage import ADDRESS
 from reminders.embedded import attach
 
 SCHEDULE = ["schedule", "--tenant", "acme", "--user", "u", "--kind", "k", "--channel", "webhook", "--due-at", "+1h"]

@@ -6,8 +6,8 @@ import socket
 from datetime import UTC, datetime, timedelta
 
 import pytest
-from integration.cli.stage import only
 
+from integration.cli.stage import only
 from reminders.celery_options import KEY_PREFIX, QUEUES
 from reminders.domain.outcomes import Delivered, Rejected
 from reminders.domain.retry_policy import Bury, Deliver

@@ -4,6 +4,7 @@ from datetime import UTC, datetime, timedelta
 from uuid import UUID
 
 import pytest
+
 from integration.cli.stage import ADDRESS, only
 
 GIVEN = {

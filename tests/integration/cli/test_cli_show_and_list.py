@@ -3,8 +3,8 @@
 from datetime import UTC, datetime, timedelta
 
 import pytest
-from integration.cli.stage import ADDRESS, WORKER, lines, only
 
+from integration.cli.stage import ADDRESS, WORKER, lines, only
 from reminders.domain.outcomes import Delivered, Rejected, Retry, Unknown
 from reminders.domain.retry_policy import Bury, Deliver, Park
 from reminders.ledger import changing

@@ -90,7 +90,9 @@ def test_foreign_key_locks_of_a_caller_stop_no_claim(world, table):
 def test_an_applications_own_foreign_key_to_a_reminder_stops_no_claim(world):
     made = world.schedule()
     world.published()
-    world.sql("CREATE TABLE IF NOT EXISTS audit.orders (reminder_id uuid REFERENCES reminders.reminders ON DELETE CASCADE)")
+    world.sql(
+        "CREATE TABLE IF NOT EXISTS audit.orders (reminder_id uuid REFERENCES reminders.reminders ON DELETE CASCADE)"
+    )
     holder = world.connect()
     try:
         with holder.cursor() as cursor:

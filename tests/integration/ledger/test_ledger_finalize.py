@@ -130,7 +130,9 @@ def test_uncertainty_stays_until_a_delivery_is_confirmed(world, outcome, letter)
 
 
 @pytest.mark.parametrize(
-    "reference", ["a\x00b", "\ud800", "x" * 10_000, "", None, 17], ids=["NUL", "surrogate", "long", "empty", "none", "int"]
+    "reference",
+    ["a\x00b", "\ud800", "x" * 10_000, "", None, 17],
+    ids=["NUL", "surrogate", "long", "empty", "none", "int"],
 )
 def test_a_success_whose_reply_cannot_be_stored_is_still_a_success(world, reference):
     made = world.schedule()
@@ -208,7 +210,9 @@ def test_after_two_minutes_the_outcome_is_in_the_log_alone(world, monkeypatch, c
     finalizing = world.finalizing(ledger=faulty(world, 1000))
     with caplog.at_level(logging.CRITICAL):
         answer = (
-            finalizing(claim, Report(Delivered("r"), 1, HASH)) if what == "outcome" else finalizing.give_back(claim, 1.0)
+            finalizing(claim, Report(Delivered("r"), 1, HASH))
+            if what == "outcome"
+            else finalizing.give_back(claim, 1.0)
         )
     assert answer == "not_recorded"
     assert made.delivery_key in caplog.text

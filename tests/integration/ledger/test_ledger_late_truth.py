@@ -42,7 +42,10 @@ def test_after_repair_it_changes_no_state_but_completes_the_record(world, outcom
     assert world.status(made.id) == before == ("pending", "retrying")
     assert world.attempts(made.id) == [(1, outcome.name, outcome.error_class)]
     assert stamped(world, made) == (outcome.name == "delivered")
-    assert world.sql("SELECT worker, decision FROM reminders.delivery_attempts")[0] == ("frozen", "late: the claim had lapsed")
+    assert world.sql("SELECT worker, decision FROM reminders.delivery_attempts")[0] == (
+        "frozen",
+        "late: the claim had lapsed",
+    )
 
 
 def test_the_record_of_a_recorded_attempt_is_never_rewritten(world):

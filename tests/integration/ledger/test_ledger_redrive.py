@@ -168,7 +168,18 @@ def test_a_cancel_that_waits_for_a_redrive_cancels_what_it_finds(world):
     assert world.published() == []
 
 
-@pytest.mark.parametrize("given", [{"actor": ""}, {"actor": " "}, {"reason": ""}, {"reason": "x" * 501}, {"actor": "a\x00"}, {"actor": None}, {"reason": 7}])
+@pytest.mark.parametrize(
+    "given",
+    [
+        {"actor": ""},
+        {"actor": " "},
+        {"reason": ""},
+        {"reason": "x" * 501},
+        {"actor": "a\x00"},
+        {"actor": None},
+        {"reason": 7},
+    ],
+)
 def test_who_and_why_are_needed(world, given):
     made = refused(world)
     with pytest.raises(InvalidInput) as caught:

@@ -38,9 +38,7 @@ INSTANT = st.datetimes(timezones=st.timezones() | st.just(UTC)) | st.datetimes()
         },
     )
 )
-@settings(
-    max_examples=80, deadline=None, derandomize=True, suppress_health_check=[HealthCheck.function_scoped_fixture]
-)
+@settings(max_examples=80, deadline=None, derandomize=True, suppress_health_check=[HealthCheck.function_scoped_fixture])
 def test_anything_is_either_refused_by_name_or_stored_as_it_is(world, changed):
     connection = world._connections[0] if world._connections else world.connect()
     wanted = world.wanted(**changed)
