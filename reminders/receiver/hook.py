@@ -1,11 +1,13 @@
-"""The answer to one delivery. The order is the contract: verify, read, apply once, answer.
+"""The answer to one delivery.
 
-200   applied now or before: both get the same body, so that the sender need not know which
-400   signed by the sender, but not a message
-401   the signature is missing, wrong or stale; nothing is stored
-409   the key is known with another body
-413   larger than any message
-503   it could not be stored; the sender calls again
+The order is the contract: verify, read, apply once, answer. The answers are:
+
+    200   applied, now or before: both get the same body, so that the sender need not know which
+    400   signed by the sender, but not a message
+    401   the signature is missing, wrong or stale; nothing is stored
+    409   the key is known with another body
+    413   larger than any message
+    503   it could not be stored; the sender calls again
 """
 
 from __future__ import annotations

@@ -56,10 +56,10 @@ class _BoundedServer(HTTPServer):
 class Receiver:
     """A receiver on `host` and `port` (0: any free one), from `start` to `stop`.
 
-    `urls` are the URLs by which senders call it; by default the ones of this machine. `master` is the sender's
-    `REMINDERS_WEBHOOK_SECRET`, from which each tenant's and URL's secret is derived; `secrets` are secrets given
-    outright. Raises `InvalidInput` for a URL that cannot be one. Without a `store` it forgets everything when it ends. `on_delivery` is called on the receiver's thread and
-    must return at once. `clock` gives Unix time in seconds.
+    `urls` are the URLs by which senders call it, by default the ones of this machine; one that cannot be is refused
+    with `InvalidInput`. `master` is the sender's `REMINDERS_WEBHOOK_SECRET`, from which the secret of each tenant and
+    URL is derived; `secrets` are secrets given outright. Without a `store` it forgets everything when it ends.
+    `on_delivery` is called on the receiver's thread and must return at once. `clock` gives Unix time in seconds.
     """
 
     def __init__(

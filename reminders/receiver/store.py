@@ -106,7 +106,7 @@ class Store:
 
     def _prepare(self) -> None:
         (application_id,) = self._connection.execute("PRAGMA application_id").fetchone()
-        (objects,) = self._connection.execute("SELECT count(*) FROM sqlite_schema").fetchone()
+        (objects,) = self._connection.execute("SELECT count(*) FROM sqlite_master").fetchone()
         if not objects:
             self._connection.execute("PRAGMA journal_mode = WAL")
             self._connection.executescript(_TABLES)
@@ -140,18 +140,16 @@ class Store:
         with self.transaction():
             self.count_call(effect.tenant_id, key)
             inserted = self._connection.execute(
-                "INSERT INTO keys (tenant_id, key, body_hash) VALUES (?, ?, ?)"
-                " ON CONFLICT (tenant_id, key) DO NOTHING RETURNING number",
+                "INSERT INTO keys (tenant_id, key, body_hash) VALUES (?, ?, ?) ON CONFLICT (tenant_id, key) DO NOTHING",
                 (effect.tenant_id, key, body_hash),
-            ).fetchone()
-            if inserted is None:
+            )
+            if inserted.rowcount == 0:
                 return self._seen_before(key, body_hash, effect.tenant_id)
-            (effect_number,) = self._connection.execute(
-                "INSERT INTO effects (key_number, user_id, kind, reference, due_at) VALUES (?, ?, ?, ?, ?)"
-                " RETURNING number",
-                (*inserted, effect.user_id, effect.kind, effect.reference, effect.due_at),
-            ).fetchone()
-            return Receipt(Verdict.APPLIED, effect_number)
+            applied = self._connection.execute(
+                "INSERT INTO effects (key_number, user_id, kind, reference, due_at) VALUES (?, ?, ?, ?, ?)",
+                (inserted.lastrowid, effect.user_id, effect.kind, effect.reference, effect.due_at),
+            )
+            return Receipt(Verdict.APPLIED, applied.lastrowid)
 
     def _seen_before(self, key: str, body_hash: bytes, tenant_id: str) -> Receipt:
         first_hash, effect_number = self._connection.execute(
