@@ -22,6 +22,7 @@ import tempfile
 import time
 from collections.abc import Iterator
 from datetime import datetime, timedelta
+from itertools import chain
 from pathlib import Path
 
 import psutil
@@ -59,7 +60,7 @@ def write(path: Path, form: str, records: Iterator[dict[str, object]]) -> None:
         first = next(records)
         out = csv.DictWriter(file, list(first))
         out.writeheader()
-        for record in (first, *records):
+        for record in chain((first,), records):
             out.writerow({**record, "data": json.dumps(record["data"])})
 
 
@@ -82,7 +83,7 @@ def import_file(path: Path, url: str) -> tuple[float, float, float]:
     answer = json.loads(process.stdout.read())
     _, status, usage = os.wait4(process.pid, 0)
     wall = time.perf_counter() - start
-    assert status == 0 and answer["scheduled"] == answer["read"], answer
+    assert (status, answer["scheduled"]) == (0, answer["read"]), answer
     return wall, usage.ru_utime + usage.ru_stime, usage.ru_maxrss / 1024
 
 

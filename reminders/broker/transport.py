@@ -47,6 +47,17 @@ class QoS(stock.QoS):
     the visibility timeout, the second counts as one more message of a dead worker; the ledger brings both back.
     """
 
+    def restore_unacked_once(self, stderr: Any = None) -> None:
+        """Put back what was taken and not acknowledged, while there is a connection to do it over.
+
+        Celery closes a lost connection twice, and the second time the channel no longer knows where its broker is:
+        kombu's own method then ends the whole worker.
+        """
+        if getattr(self.channel.connection, "client", None) is None:
+            self._on_collect.cancel()
+            return
+        super().restore_unacked_once(stderr)  # type: ignore[no-untyped-call]
+
     @contextmanager
     def pipe_or_acquire(self, pipe: Any = None, client: Any = None) -> Iterator[Any]:
         if pipe:

@@ -75,9 +75,10 @@ def import_(
     instant = datetime.now(UTC) if now is None else checked_instant("--now", parse_instant(now, "--now"))
     with _opened(file) as source:
         lines = Lines(source, file)
-        rejects_file = RejectsFile(_rejects_path(file, rejects))
+        size = _size(source)
+        rejects_file = RejectsFile(_rejects_path(file, rejects, is_pipe=size is None))
         records = READERS[form or _form(file, lines)](lines)
-        with session() as found, progress.shown(_size(source)) as shown:
+        with session() as found, progress.shown(size) as shown:
             checker = Checker(found.settings, overdue, instant)
             writer = BatchWriter(found.database, checker.deduplicates, tell=shown.tell)
             totals, kept = run_import(checker.batches(records, lines), writer, rejects_file, shown)
@@ -92,6 +93,8 @@ import_.epilog = f"Columns: {', '.join(COLUMNS)}."
 @contextmanager
 def _opened(file: str) -> Iterator[BinaryIO]:
     if file == STDIN:
+        if sys.stdin is None:
+            raise RemindersError("Standard input is closed")
         yield sys.stdin.buffer
         return
     try:
@@ -117,12 +120,15 @@ def _form(file: str, lines: Lines) -> str:
     return known or ("jsonl" if lines.peek().lstrip().startswith("{") else "csv")
 
 
-def _rejects_path(file: str, given: Path | None) -> Path:
+def _rejects_path(file: str, given: Path | None, *, is_pipe: bool) -> Path:
     """Raises `RemindersError` if rejects would take the place of the records."""
-    path = given or Path(f"{'stdin' if file == STDIN else file}.rejects.jsonl")
-    if file != STDIN and path.exists() and path.samefile(file):
-        raise RemindersError(f"--rejects names the file to import, {file}; name another")
-    return path
+    if given is not None:
+        if file != STDIN and given.exists() and given.samefile(file):
+            raise RemindersError(f"--rejects names the file to import, {file}; name another")
+        return given
+    if file == STDIN:
+        return Path("stdin.rejects.jsonl")
+    return Path(f"{Path(file).name if is_pipe else file}.rejects.jsonl")
 
 
 def _print(totals: Totals, kept: Path | None, *, as_json: bool) -> None:

@@ -6,11 +6,10 @@ and not several: of two lines for the same reminder the first is the one that co
 
 from __future__ import annotations
 
-import sys
 from collections import deque
 from collections.abc import Generator, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
-from contextlib import closing, contextmanager
+from contextlib import closing
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Protocol
@@ -22,8 +21,6 @@ from reminders.intake.writing import BatchWriter, Written
 
 _WAITING = 2
 """Batches that are read ahead of the one being written."""
-_SWITCH_INTERVAL = 0.0005
-"""Seconds. By default the writer waits 5 ms for the interpreter whenever Postgres has answered, and Postgres with it."""
 
 
 @dataclass(slots=True)
@@ -74,7 +71,7 @@ def run_import(
 def _write_all(batches: Iterator[Batch], writer: BatchWriter) -> Generator[Written, None, None]:
     """Write in order, and yield in order, while the following batches are being read."""
     waiting: deque[Future[Written]] = deque()
-    with _prompt_switches(), ThreadPoolExecutor(1, "reminders-import") as executor:
+    with ThreadPoolExecutor(1, "reminders-import") as executor:
         try:
             for batch in batches:
                 waiting.append(executor.submit(writer.write, batch))
@@ -85,16 +82,6 @@ def _write_all(batches: Iterator[Batch], writer: BatchWriter) -> Generator[Writt
         finally:
             writer.stop()
             executor.shutdown(wait=False, cancel_futures=True)
-
-
-@contextmanager
-def _prompt_switches() -> Iterator[None]:
-    before = sys.getswitchinterval()
-    sys.setswitchinterval(min(before, _SWITCH_INTERVAL))
-    try:
-        yield
-    finally:
-        sys.setswitchinterval(before)
 
 
 def _count(totals: Totals, written: Written) -> None:

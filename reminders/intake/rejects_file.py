@@ -26,7 +26,8 @@ class RejectsFile:
         self._path = path
         self._gathered = path.with_name(f".{path.name}.{uuid4().hex}")
         self._file: IO[str] | None = None
-        if path.is_dir() or not os.access(path.parent, os.W_OK | os.X_OK):
+        # Putting the file in place would also replace a device such as /dev/null, for good.
+        if (path.exists() and not path.is_file()) or not os.access(path.parent, os.W_OK | os.X_OK):
             raise RemindersError(
                 f"Rejects cannot be written to {path}\nName a file in a writable folder with --rejects"
             )

@@ -9,7 +9,10 @@ from typing import Any, NoReturn
 def read_object(text: str) -> dict[str, Any]:
     """The JSON object in `text`. Raises `ValueError` with what is wrong, fit to follow a field's name."""
     try:
-        value = _decode(text)
+        text = text.strip(_BLANKS)
+        value, end = _decode(text)
+        if end != len(text):
+            raise _Refused(f"is no JSON: something follows the object (character {end + 1})")
     except json.JSONDecodeError as error:
         raise ValueError(f"is no JSON: {error.msg} (character {error.pos + 1})") from None
     except RecursionError:
@@ -41,5 +44,6 @@ def _refuse_constant(name: str) -> NoReturn:
     raise _Refused(f"holds {name}, which JSON does not have")
 
 
-_decode = json.JSONDecoder(object_pairs_hook=_no_key_twice, parse_constant=_refuse_constant).decode
+_decode = json.JSONDecoder(object_pairs_hook=_no_key_twice, parse_constant=_refuse_constant).raw_decode
+_BLANKS = " \t\r\n"
 _KINDS = {list: "an array", str: "text", int: "a number", float: "a number", bool: "true or false", type(None): "null"}

@@ -27,7 +27,7 @@ def audited(migrated: str) -> Iterator[None]:
 def world(audited: None, database) -> Iterator[World]:
     """An empty ledger and its neighbours; at the end no undocumented move may have happened."""
     world = World(database)
-    world.sql("TRUNCATE audit.moves")
+    world.sql("DELETE FROM audit.moves")
     yield world
     world.close()
     rows = world.sql("SELECT transaction, sent_at, place, thing, old, new FROM audit.moves ORDER BY number")

@@ -151,7 +151,7 @@ class World:
 
     def sql(self, query: str, *arguments: Any) -> list[tuple[Any, ...]]:
         with self.database.transaction() as connection, connection.cursor() as cursor:
-            cursor.execute(query, arguments)
+            cursor.execute(query, arguments or None)
             return list(cursor.fetchall()) if cursor.description else []
 
     def status(self, reminder_id: UUID) -> tuple[str, str | None]:

@@ -1,0 +1,120 @@
+"""Every command that README and docs show is run here, in their order, as a newcomer would: on a laptop without settings."""
+
+from __future__ import annotations
+
+import os
+import re
+import shlex
+import socket
+import subprocess
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from acceptance.harness import BIN, ROOT, wait_until
+
+PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
+SAMPLE = (
+    "tenant_id,user_id,kind,channel,destination,due_at,zone,reference\n"
+    "shop,ada,payment_due,log,anywhere,2035-01-01 09:00,Europe/Berlin,order-18\n"
+)
+STAYS = ("reminders up", "reminders receiver", "reminders worker")
+"""These run until they are stopped."""
+ELSEWHERE = {
+    # The suite cannot run itself; the target must exist. What they install and start is proven by a fresh clone.
+    "make test": "make --dry-run test",
+    "make install": "make --dry-run install",
+    "source .venv/bin/activate": "true",
+    "make demo": "reminders demo",
+}
+
+
+def documented_commands() -> list[tuple[str, str]]:
+    """(page, command) of each `$ ` line in a console block; a backslash at the end continues it."""
+    found = []
+    for page in PAGES:
+        for block in re.findall(r"```console\n(.*?)```", page.read_text(), re.DOTALL):
+            lines = re.sub(r"\\\n\s*", "", block).splitlines()
+            found += [(page.name, line.removeprefix("$ ").strip()) for line in lines if line.startswith("$ ")]
+    return found
+
+
+class Newcomer:
+    """A shell in an empty folder, with the virtual environment active and no setting made."""
+
+    def __init__(self, folder: Path, home: Path, port: int) -> None:
+        self.folder = folder
+        self.port = port
+        inherited = {name: value for name, value in os.environ.items() if not name.startswith("REMINDERS_")}
+        for name in ("DATABASE_URL", "REDIS_URL", "PORT"):
+            inherited.pop(name, None)
+        self.environ = {**inherited, "PATH": f"{BIN}{os.pathsep}{os.environ['PATH']}", "REMINDERS_HOME": str(home)}
+        self.staying: list[subprocess.Popen[bytes]] = []
+
+    def run(self, command: str) -> subprocess.CompletedProcess[str]:
+        where = ROOT if command.startswith("make") else self.folder
+        return subprocess.run(
+            shlex.split(command), cwd=where, env=self.environ, capture_output=True, text=True, timeout=110, check=False
+        )
+
+    def start(self, command: str) -> None:
+        log = (self.folder / f"{len(self.staying)}.log").open("wb")
+        self.staying.append(
+            subprocess.Popen(shlex.split(command), cwd=self.folder, env=self.environ, stdout=log, stderr=log)
+        )
+
+    def listens(self) -> bool:
+        with socket.socket() as probe:
+            return probe.connect_ex(("127.0.0.1", self.port)) == 0
+
+    def first_is_delivered(self) -> bool:
+        return "order-17" in self.run("reminders list --tenant shop --status delivered").stdout
+
+    def leave(self) -> None:
+        for process in reversed(self.staying):
+            process.terminate()
+        for process in self.staying:
+            assert process.wait(40) == 0
+
+
+@pytest.fixture
+def newcomer(home: Path, tmp_path: Path) -> Iterator[Newcomer]:
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        port = probe.getsockname()[1]
+    (tmp_path / "reminders.csv").write_text(SAMPLE)
+    newcomer = Newcomer(tmp_path, home, port)
+    yield newcomer
+    newcomer.leave()
+
+
+def as_run(command: str, port: int) -> str:
+    """The command with a port of this test's own."""
+    command = ELSEWHERE.get(command, command).replace("8780", str(port))
+    return f"{command} --port {port}" if command == "reminders receiver" else command
+
+
+@pytest.mark.timeout(300)
+def test_every_documented_command_works_in_order(newcomer: Newcomer) -> None:
+    commands = documented_commands()
+    assert len(commands) >= 12
+    for page, documented in commands:
+        command = as_run(documented, newcomer.port)
+        if documented.startswith(STAYS):
+            newcomer.start(command)
+            if documented == "reminders receiver":
+                wait_until(newcomer.listens, 30, "the receiver listens")
+            continue
+        done = newcomer.run(command)
+        assert done.returncode == 0, f"{page}: $ {documented}\n{done.stdout}{done.stderr}"
+        if documented.startswith("reminders schedule"):
+            wait_until(newcomer.first_is_delivered, 60, "the first reminder is delivered")
+
+
+def test_the_variables_of_the_readme_are_those_of_the_settings() -> None:
+    shown = set(re.findall(r"`(REMINDERS_[A-Z_]+)`", (ROOT / "README.md").read_text()))
+    from reminders import settings
+
+    known = {settings.PREFIX + name.upper() for name in settings._PARSERS}
+    assert shown - {"REMINDERS_HOME"} == known - {"REMINDERS_HOME"}

@@ -1,0 +1,204 @@
+"""An import that is killed, that loses Postgres, whose replies are lost: nothing is lost, nothing is there twice."""
+
+import contextlib
+import io
+import json
+import os
+import re
+import signal
+import subprocess
+import sys
+import threading
+from datetime import UTC, datetime
+from urllib.parse import urlsplit
+
+import psycopg2
+import pytest
+
+from integration.import_files import HEADER, count, csv_file, csv_row, rejects
+from reminders.domain.errors import ServiceUnavailable
+from reminders.intake.checking import Checker
+from reminders.intake.csv_records import read_csv
+from reminders.intake.importing import run_import
+from reminders.intake.lines import Lines
+from reminders.intake.rejects_file import RejectsFile
+from reminders.intake.writing import BatchWriter
+from reminders.ledger.database import Database
+
+COMMAND = [sys.executable, "-c", "from reminders.cli.app import main; main()", "import"]
+NOW = datetime(2026, 1, 1, tzinfo=UTC)
+
+
+class Watching:
+    """An observer that does something after the first batch."""
+
+    def __init__(self, once=lambda: None):
+        self.once = once
+        self.told = []
+
+    def advance(self, totals, bytes_read):
+        once, self.once = self.once, lambda: None
+        once()
+
+    def tell(self, line):
+        self.told.append(line)
+
+
+@pytest.fixture
+def import_text(settings, tmp_path):
+    def call(text, ledger, observer, tell=None, **writer_options):
+        lines = Lines(io.BytesIO(text.encode()), "f.csv")
+        checker = Checker(settings, "reject", NOW)
+        writer = BatchWriter(ledger, checker.deduplicates, tell=tell or observer.tell, **writer_options)
+        rejects_file = RejectsFile(tmp_path / "rejects.jsonl")
+        return run_import(checker.batches(read_csv(lines), lines), writer, rejects_file, observer)
+
+    return call
+
+
+@pytest.fixture
+def outage(migrated, database):
+    """Takes the database away from everybody, and brings it back."""
+    database.close()
+    admin = psycopg2.connect(migrated, dbname="postgres")
+    admin.autocommit = True
+    name = urlsplit(migrated).path[1:]
+
+    class Outage:
+        def begin(self):
+            with admin.cursor() as cursor:
+                cursor.execute(f"ALTER DATABASE {name} ALLOW_CONNECTIONS false")
+                cursor.execute("SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE datname = %s", (name,))
+
+        def end(self):
+            with admin.cursor() as cursor:
+                cursor.execute(f"ALTER DATABASE {name} ALLOW_CONNECTIONS true")
+
+    yield Outage()
+    Outage().end()
+    admin.close()
+
+
+@pytest.fixture
+def ledger(migrated, database):
+    """Connections that may be broken, apart from those that the test looks with."""
+    ledger = Database(migrated, schema="reminders", pool_size=1)
+    yield ledger
+    ledger.close()
+
+
+def some_rows(number):
+    return HEADER + "".join(csv_row(each) for each in range(1, number + 1))
+
+
+def test_killed_in_the_middle_and_run_again_it_is_complete(services, database, tmp_path):
+    path = csv_file(tmp_path / "f.csv", 9_000)
+    environ = {**os.environ, "DATABASE_URL": services.database_url, "REDIS_URL": services.redis_url}
+    with subprocess.Popen([*COMMAND, "-"], env=environ, cwd=tmp_path, stdin=subprocess.PIPE) as process:
+        # It waits for more of its input: that is the middle.
+        process.stdin.write(b"".join(path.read_bytes().splitlines(keepends=True)[:4_500]))
+        process.stdin.flush()
+        wait_until(lambda: count(database) >= 3_000)
+        process.send_signal(signal.SIGKILL)
+        with contextlib.suppress(BrokenPipeError):
+            process.stdin.close()
+    assert process.returncode == -signal.SIGKILL
+    before = count(database)
+    assert before in {3_000, 4_000}
+    assert list(tmp_path.iterdir()) == [path]
+
+    again = subprocess.run([*COMMAND, str(path), "--json"], env=environ, stdout=subprocess.PIPE, check=True)
+    result = json.loads(again.stdout)
+    assert (result["read"], result["existing"], result["scheduled"]) == (9_000, before, 9_000 - before)
+    assert count(database) == count(database, "due") == 9_000
+
+
+def wait_until(holds):
+    tick = threading.Event()
+    for _ in range(1_500):
+        if holds():
+            return
+        tick.wait(0.02)
+    pytest.fail("it did not come to that within 30 s")
+
+
+def test_postgres_that_goes_away_and_comes_back_is_waited_for(import_text, outage, ledger, database):
+    observer = Watching(once=outage.begin)
+
+    def tell(line):
+        observer.tell(line)
+        if len(observer.told) == 3:
+            outage.end()
+
+    totals, _ = import_text(some_rows(10_000), ledger, observer, tell)
+    assert len(observer.told) >= 3
+    assert all(line.startswith("Postgres is away, trying again for ") for line in observer.told)
+    assert (totals.read, totals.scheduled, totals.existing) == (10_000, 10_000, 0)
+    assert count(database) == count(database, "due") == 10_000
+
+
+def test_postgres_that_stays_away_ends_it_with_how_far_it_got(import_text, outage, ledger, database, tmp_path):
+    with pytest.raises(ServiceUnavailable) as raised:
+        import_text(some_rows(10_000), ledger, Watching(once=outage.begin), patience=0.3)
+    found = re.fullmatch(
+        r"Postgres has been away for 0\.3 s: .*\n"
+        r"The ledger has all of the file up to line (\d+) \(([\d,]+) newly scheduled\)\. Run the same command again.*",
+        str(raised.value),
+    )
+    assert found, str(raised.value)
+    line, scheduled = int(found[1]), int(found[2].replace(",", ""))
+    assert line == scheduled + 1
+    assert scheduled in range(1_000, 10_000, 1_000)
+    outage.end()
+    there = count(database)
+    assert there >= scheduled
+    totals, _ = import_text(some_rows(10_000), ledger, Watching())
+    assert (totals.scheduled, totals.existing) == (10_000 - there, there)
+
+
+def test_a_batch_whose_reply_was_lost_counts_as_scheduled(import_text, migrated, database):
+    class LosesAReply(Database):
+        lost = False
+
+        def fetch(self, statement, **given):
+            rows = super().fetch(statement, **given)
+            if not self.lost:
+                self.lost = True
+                raise psycopg2.OperationalError("server closed the connection unexpectedly")
+            return rows
+
+    ledger = LosesAReply(migrated, schema="reminders", pool_size=1)
+    totals, _ = import_text(some_rows(1_500), ledger, Watching())
+    ledger.close()
+    assert (totals.scheduled, totals.existing) == (1_500, 0)
+    assert count(database) == 1_500
+
+
+def test_rows_that_only_postgres_refuses_stop_no_others(import_text, database, tmp_path):
+    def sql(text):
+        with database.transaction() as connection, connection.cursor() as cursor:
+            cursor.execute(text)
+
+    bad = {3, 700, 1_999}
+    text = HEADER + "".join(csv_row(n, kind="odd" if n in bad else "even") for n in range(1, 2_001))
+    sql("ALTER TABLE reminders.reminders ADD CONSTRAINT no_odd_ones CHECK (kind <> 'odd')")
+    try:
+        totals, kept = import_text(text, database, Watching())
+    finally:
+        sql("ALTER TABLE reminders.reminders DROP CONSTRAINT no_odd_ones")
+    assert (totals.scheduled, totals.rejected) == (1_997, 3)
+    told = rejects(kept)
+    assert [(line, field) for line, field, _ in told] == [(n + 1, None) for n in sorted(bad)]
+    assert all(reason.startswith("is refused by Postgres: ") and "no_odd_ones" in reason for *_, reason in told)
+    assert count(database) == count(database, "due") == 1_997
+
+
+def test_a_mistake_of_ours_ends_it_at_once_and_leaves_no_rejects(import_text, database, tmp_path):
+    class Broken(Database):
+        def fetch(self, statement, **given):
+            raise psycopg2.ProgrammingError("no such thing")
+
+    text = HEADER + csv_row(1, zone="Mars") + "".join(csv_row(each) for each in range(2, 5_000))
+    with pytest.raises(psycopg2.ProgrammingError):
+        import_text(text, Broken("postgresql:///x", schema="reminders"), Watching())
+    assert list(tmp_path.iterdir()) == []

@@ -1,0 +1,138 @@
+"""The environment: typed, every fault at once, secrets never shown, bad combinations named."""
+
+from __future__ import annotations
+
+import logging
+from dataclasses import fields
+from pathlib import Path
+
+import pytest
+
+from reminders.domain.errors import SettingsError
+from reminders.settings import LATER_RELEASES, PREFIX, Secret, Settings, load
+
+SECRETS = {
+    "DATABASE_URL": "postgresql://u:hunter22@h/d",
+    "REDIS_URL": "rediss://:hunter22@h",
+    "REMINDERS_WEBHOOK_SECRET": "hunter22-hunter22-hunter22",
+    "REMINDERS_FLOWER_AUTH": "ops:hunter22",
+}
+
+
+def faults(**environ: str) -> list[str]:
+    with pytest.raises(SettingsError) as caught:
+        load({PREFIX + name: value for name, value in environ.items()})
+    return str(caught.value).splitlines()
+
+
+def test_an_empty_environment_gives_what_is_documented():
+    found = load({})
+    assert (found.lease, found.claim, found.redeliver, found.visibility) == (60, 30, 120, 600)
+    assert (found.dedup_window, found.max_wait, found.grace) == (7 * 86400, 72 * 3600, 20)
+    assert (found.scan_every, found.batch, found.http_deadline) == (60, 500, 10)
+    assert (found.home, found.schema) == (Path(".reminders"), "reminders")
+    assert found.in_flight_limit == 4 * found.processes * found.concurrency
+
+
+def test_an_empty_value_is_no_value():
+    assert load({"REMINDERS_LEASE": "", "DATABASE_URL": "", "REMINDERS_SCHEMA": ""}) == Settings()
+
+
+def test_values_are_typed():
+    found = load(
+        {
+            "REMINDERS_LEASE": "90s",
+            "REMINDERS_BATCH": "7",
+            "REMINDERS_RETRY_DELAYS": "1s, 2m 3h",
+            "REMINDERS_ALLOW_PRIVATE": "Yes",
+            "REMINDERS_IN_FLIGHT": "12",
+            "REMINDERS_HOME": "/srv/x",
+        }
+    )
+    assert (found.lease, found.batch, found.retry_delays) == (90.0, 7, (1.0, 120.0, 10800.0))
+    assert (found.allow_private, found.in_flight_limit, found.home) == (True, 12, Path("/srv/x"))
+
+
+def test_every_fault_is_reported_at_once_under_its_name():
+    lines = faults(LEASE="soon", BATCH="0", ALLOW_PRIVATE="maybe", SCHEMA="Bad-Name", FLOWER_EVENTS="some")
+    named = [line.partition(":")[0] for line in lines]
+    assert sorted(named) == sorted(
+        PREFIX + name for name in ("LEASE", "BATCH", "ALLOW_PRIVATE", "SCHEMA", "FLOWER_EVENTS")
+    )
+
+
+@pytest.mark.parametrize(
+    ("name", "bad"),
+    [
+        ("BATCH", "-1"), ("BATCH", "1.5"), ("BATCH", "٣"), ("BATCH", "10001"), ("CONCURRENCY", "0"), ("PROCESSES", "65"),
+        ("LEASE", "-1s"), ("LEASE", "0"), ("LEASE", "2h"), ("CLAIM", "inf"), ("HTTP_DEADLINE", "0"), ("MAX_WAIT", "367d"),
+        ("RETRY_DELAYS", " "), ("RETRY_DELAYS", "5s,soon"), ("RETRY_DELAYS", "-5s"), ("MAX_ATTEMPTS", "0"),
+        ("SCHEMA", "pg_own"), ("SCHEMA", "a;b"), ("SCHEMA", "x" * 32), ("SCHEMA", "1a"), ("SCHEMA", 'a"b'), ("SCHEMA", "Ä"),
+        ("WEBHOOK_SECRET", "short"), ("FLOWER_AUTH", "nopassword"), ("FLOWER_AUTH", ":longenough"), ("FLOWER_AUTH", "a:short"),
+        ("ALLOW_PRIVATE", "2"),
+    ],
+)  # fmt: skip
+def test_a_bad_value_is_refused(name, bad):
+    (line,) = faults(**{name: bad})
+    assert line.startswith(PREFIX + name)
+
+
+@pytest.mark.parametrize(
+    ("environ", "names"),
+    [
+        ({"HTTP_DEADLINE": "25s", "GRACE": "60s"}, ("HTTP_DEADLINE", "CLAIM")),
+        ({"HTTP_DEADLINE": "15s"}, ("HTTP_DEADLINE", "GRACE")),
+        ({"CLAIM": "10m"}, ("CLAIM", "VISIBILITY")),
+        ({"DEDUP_WINDOW": "71h"}, ("DEDUP_WINDOW", "MAX_WAIT")),
+        ({"RETRY_DELAYS": "5s,73h"}, ("RETRY_DELAYS", "MAX_WAIT")),
+    ],
+)
+def test_a_bad_combination_names_both(environ, names):
+    lines = faults(**environ)
+    assert any(all(PREFIX + name in line for name in names) for line in lines)
+
+
+@pytest.mark.parametrize("shown", [repr, str, lambda found: "%s" % found, lambda found: f"{found!r}"])  # noqa: UP031
+def test_no_secret_shows_in_any_print(shown):
+    text = shown(load(SECRETS))
+    assert "hunter" not in text
+    assert "***" in text
+
+
+@pytest.mark.parametrize("name", SECRETS)
+def test_no_secret_shows_in_an_error(name):
+    bad = "hunter2"
+    try:
+        load({**SECRETS, name: bad})
+    except SettingsError as error:
+        assert bad not in str(error)  # noqa: PT017
+
+
+def test_a_secret_is_equal_to_itself_and_reveals_on_request():
+    assert Secret("a") == Secret("a") != Secret("b")
+    assert Secret("a") != "a"
+    assert Secret("a").reveal() == "a"
+    assert len({Secret("a"), Secret("a")}) == 1
+
+
+def test_an_unknown_name_warns_with_the_nearest(caplog):
+    with caplog.at_level(logging.WARNING):
+        load({"REMINDERS_LEAZE": "5s", "REMINDERS_X_ANYTHING": "1", "REMINDERS_DATABASE_URL": "x", "OTHER": "1"})
+    assert "REMINDERS_LEAZE is not a setting of reminders; did you mean REMINDERS_LEASE?" in caplog.text
+    assert "REMINDERS_DATABASE_URL" in caplog.text
+    assert "X_ANYTHING" not in caplog.text
+    assert "OTHER" not in caplog.text
+
+
+@pytest.mark.parametrize("name", sorted(LATER_RELEASES))
+def test_a_reserved_name_says_that_it_has_no_effect_yet(name, caplog):
+    with caplog.at_level(logging.WARNING):
+        load({PREFIX + name: "1"})
+    assert f"{PREFIX}{name} has no effect" in caplog.text
+
+
+def test_every_setting_can_be_set_and_none_is_both_known_and_reserved():
+    known = {field.name.upper() for field in fields(Settings)}
+    assert not known & LATER_RELEASES
+    for name in known - {"DATABASE_URL", "REDIS_URL"}:
+        assert faults(**{name: "\x00"}) if name != "HOME" else True
