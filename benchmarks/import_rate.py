@@ -5,8 +5,9 @@ Run: .venv/bin/python benchmarks/import_rate.py [--rows 100000] [--runs 3] [--fo
 Starts a Postgres of its own in a temporary folder. Each run imports a fresh file of `--rows` rows (50 tenants, 50,000
 users, 1,000 destinations or, with --own-destinations, one for each user; three zones, a data object of three keys) with
 the real command in a process of its own, into an empty ledger or, with --in-ledger, into one that many rows were
-imported into before. Rates are rows over the whole life of the process, its start included. CPU: of the command's
-process, and of everything below the postmaster. Memory: the peak resident set of the command's process.
+imported into before. Rates are rows over the whole life of the process, its start included; they mean something only
+where others used little of the machine meanwhile. CPU: of the command's process, and of everything below the
+postmaster. Memory: the peak resident set of the command's process.
 """
 
 from __future__ import annotations
@@ -73,6 +74,12 @@ def postgres_cpu(connection: psycopg2.extensions.connection) -> float:
     return own.user + own.system + own.children_user + own.children_system + living
 
 
+def machine_cpu() -> float:
+    """Seconds that all processors were busy."""
+    times = psutil.cpu_times()
+    return sum(times) - times.idle - getattr(times, "iowait", 0.0) - getattr(times, "guest", 0.0)
+
+
 def import_file(path: Path, url: str) -> tuple[float, float, float]:
     """Wall seconds, CPU seconds and peak MB of one `reminders import`."""
     environment = {**os.environ, "DATABASE_URL": url, "REDIS_URL": "redis://127.0.0.1:1"}
@@ -111,13 +118,14 @@ def main() -> None:
                 cursor.execute(EMPTY)
             cursor.execute("CHECKPOINT")
             write(path, given.form, rows(given.rows, f"run{run}", given.own_destinations))
-            before = postgres_cpu(connection)
+            before, all_before = postgres_cpu(connection), machine_cpu()
             wall, cpu, memory = import_file(path, services.database_url)
-            server = postgres_cpu(connection) - before
+            server, all_used = postgres_cpu(connection) - before, machine_cpu() - all_before
             rates.append(given.rows / wall)
             print(
                 f"run {run + 1}: {given.rows:,} rows in {wall:.2f} s, {rates[-1]:,.0f}/s; CPU a row: "
-                f"command {cpu / given.rows * 1e6:.1f} µs, Postgres {server / given.rows * 1e6:.1f} µs; {memory:.0f} MB",
+                f"command {cpu / given.rows * 1e6:.1f} µs, Postgres {server / given.rows * 1e6:.1f} µs; {memory:.0f} MB; "
+                f"others used {max(all_used - cpu - server, 0) / wall:.0%} of a core",
                 flush=True,
             )
         print(f"median {statistics.median(rates):,.0f} rows/s")

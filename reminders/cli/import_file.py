@@ -7,7 +7,7 @@ import os
 import stat
 import sys
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from dataclasses import asdict
 from datetime import UTC, datetime
 from pathlib import Path
@@ -29,7 +29,8 @@ from reminders.intake.importing import Totals, run_import
 from reminders.intake.jsonl_records import read_jsonl
 from reminders.intake.lines import Lines
 from reminders.intake.rejects_file import RejectsFile
-from reminders.intake.writing import BatchWriter
+from reminders.intake.writing import PATIENCE, BatchWriter
+from reminders.ledger.background import BackgroundConnection
 
 STDIN = "-"
 DONE_WITH_REJECTS = 3
@@ -80,8 +81,9 @@ def import_(
         records = READERS[form or _form(file, lines)](lines)
         with session() as found, progress.shown(size) as shown:
             checker = Checker(found.settings, overdue, instant)
-            writer = BatchWriter(found.database, checker.deduplicates, tell=shown.tell)
-            totals, kept = run_import(checker.batches(records, lines), writer, rejects_file, shown)
+            with closing(BackgroundConnection(found.database, patience=PATIENCE)) as background:
+                writer = BatchWriter(background, checker.deduplicates, tell=shown.tell)
+                totals, kept = run_import(checker.batches(records, lines), writer, rejects_file, shown)
     _print(totals, kept, as_json=as_json)
     if totals.rejected:
         sys.exit(DONE_WITH_REJECTS)

@@ -1,15 +1,14 @@
 """Import: read, check, write, one thousand records after the other. Memory does not grow with the file.
 
-Reading and checking happen in the calling thread, writing in one other, which mostly waits for Postgres. One writer
-and not several: of two lines for the same reminder the first is the one that counts, always.
+Postgres writes one batch while the next is read and checked. One at a time and in order: of two lines for the same
+reminder the first is the one that counts, always.
 """
 
 from __future__ import annotations
 
-from collections import deque
-from collections.abc import Generator, Iterator
-from concurrent.futures import Future, ThreadPoolExecutor
-from contextlib import closing
+import gc
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Protocol
@@ -19,8 +18,7 @@ from reminders.intake.checking import Batch
 from reminders.intake.rejects_file import RejectsFile
 from reminders.intake.writing import BatchWriter, Written
 
-_WAITING = 2
-"""Batches that are read ahead of the one being written."""
+_OBJECTS_BETWEEN_COLLECTIONS = 100_000
 
 
 @dataclass(slots=True)
@@ -42,7 +40,7 @@ class Observer(Protocol):
 
 
 def run_import(
-    batches: Iterator[Batch], writer: BatchWriter, rejects: RejectsFile, observer: Observer
+    batches: Iterable[Batch], writer: BatchWriter, rejects: RejectsFile, observer: Observer
 ) -> tuple[Totals, Path | None]:
     """Schedule what the batches hold; returns the totals and the rejects file, if there is one.
 
@@ -52,8 +50,8 @@ def run_import(
     totals = Totals()
     last_line = 0
     try:
-        with closing(_write_all(batches, writer)) as written_in_order:
-            for written in written_in_order:
+        with _rare_collections():
+            for written in writer.write(batches):
                 last_line = written.batch.last_line
                 _count(totals, written)
                 rejects.add(written.rejects)
@@ -68,20 +66,15 @@ def run_import(
         rejects.discard()
 
 
-def _write_all(batches: Iterator[Batch], writer: BatchWriter) -> Generator[Written, None, None]:
-    """Write in order, and yield in order, while the following batches are being read."""
-    waiting: deque[Future[Written]] = deque()
-    with ThreadPoolExecutor(1, "reminders-import") as executor:
-        try:
-            for batch in batches:
-                waiting.append(executor.submit(writer.write, batch))
-                while len(waiting) > _WAITING or (waiting and waiting[0].done()):
-                    yield waiting.popleft().result()
-            while waiting:
-                yield waiting.popleft().result()
-        finally:
-            writer.stop()
-            executor.shutdown(wait=False, cancel_futures=True)
+@contextmanager
+def _rare_collections() -> Iterator[None]:
+    """A batch is some ten thousand objects without cycles: looking among them for garbage is a tenth of all work."""
+    before = gc.get_threshold()
+    gc.set_threshold(_OBJECTS_BETWEEN_COLLECTIONS, *before[1:])
+    try:
+        yield
+    finally:
+        gc.set_threshold(*before)
 
 
 def _count(totals: Totals, written: Written) -> None:

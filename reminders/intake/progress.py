@@ -55,6 +55,7 @@ class BarProgress:
             TimeRemainingColumn(compact=True),
             console=Console(file=out),
             refresh_per_second=4,
+            get_time=clock,
         )
         self._task = self.bar.add_task("reading", total=total)
 

@@ -2,22 +2,27 @@
 
 from __future__ import annotations
 
-import threading
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from typing import TypeAlias
 
 from reminders.domain.errors import Conflict, ServiceUnavailable
 from reminders.domain.request import ReminderRequest
 from reminders.intake.checking import Batch
 from reminders.intake.records import Reject
 from reminders.ledger import scheduling
-from reminders.ledger.database import DATABASE_AWAY, Database
+from reminders.ledger.background import BackgroundConnection
+from reminders.ledger.database import DATABASE_AWAY
 from reminders.ledger.scheduling import ScheduledReminder
 
 PATIENCE = 60.0
-"""Seconds that an absence of Postgres is sat out."""
+"""Seconds that an absence of Postgres is sat out, and that it may take to answer."""
 FIRST_WAIT, LONGEST_WAIT = 0.1, 5.0
+
+
+Answer: TypeAlias = tuple[int, ScheduledReminder | Conflict | str]
+"""A request's position and what the ledger says of it; as text why it refuses it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,30 +36,52 @@ class Written:
 
 
 class BatchWriter:
-    """Writes one batch at a time. A batch is idempotent, so it is simply written again after any failure."""
+    """Writes one batch after the other. A batch is idempotent, so it is simply written again after any failure."""
 
     def __init__(
         self,
-        database: Database,
+        background: BackgroundConnection,
         deduplicates: Mapping[str, bool],
         *,
         patience: float = PATIENCE,
         tell: Callable[[str], None],
     ) -> None:
-        """`tell` is called, from the writing thread, with one line whenever Postgres is being waited for."""
-        self._database = database
+        """`tell` is called with one line whenever Postgres has failed and is tried again."""
+        self._background = background
         self._deduplicates = deduplicates
         self._patience = patience
         self._tell = tell
-        self._stopped = threading.Event()
 
-    def write(self, batch: Batch) -> Written:
-        """Commit the batch. Raises `ServiceUnavailable` if Postgres stays away."""
+    def write(self, batches: Iterable[Batch]) -> Iterator[Written]:
+        """Commit them in order; while Postgres writes one, the next is taken from `batches`.
+
+        Raises `ServiceUnavailable` if Postgres stays away.
+        """
         # Crash here, or anywhere: a batch is in the ledger as a whole or not at all, and running the import again
         # finds what is there.
+        previous: tuple[Batch, bool] | None = None
+        for batch in batches:
+            done = self._finish(*previous) if previous else None
+            previous = batch, self._start(batch)
+            if done is not None:
+                yield done
+        if previous:
+            yield self._finish(*previous)
+
+    def _start(self, batch: Batch) -> bool:
+        """Whether it is under way. If not, `_finish` does it all."""
+        if not batch.requests:
+            return False
+        try:
+            scheduling.start_insert(self._background, batch.requests, self._deduplicates)
+        except DATABASE_AWAY:
+            return False
+        return True
+
+    def _finish(self, batch: Batch, started: bool) -> Written:
         existing = 0
         rejects = list(batch.rejects)
-        for position, answer in self._insert(batch.requests, 0):
+        for position, answer in self._answers(batch.requests, started):
             line = batch.lines[position]
             if isinstance(answer, str):
                 rejects.append(Reject(line, None, answer))
@@ -67,17 +94,18 @@ class BatchWriter:
         rejects.sort(key=lambda reject: reject.line)
         return Written(batch, scheduled, existing, rejects)
 
-    def stop(self) -> None:
-        """Wait for Postgres no longer."""
-        self._stopped.set()
+    def _answers(self, requests: Sequence[ReminderRequest], started: bool) -> Iterable[Answer]:
+        """The ledger's answers for those that were not created now."""
+        if started:
+            try:
+                return scheduling.finish_insert(self._background, requests).items()
+            except (*DATABASE_AWAY, *scheduling.ROW_REFUSED):
+                # Tried again below, which tells what is the matter.
+                pass
+        return self._insert(requests, 0)
 
-    def _insert(
-        self, requests: Sequence[ReminderRequest], start: int
-    ) -> Iterator[tuple[int, ScheduledReminder | Conflict | str]]:
-        """The ledger's answers for those not created, by position from `start`; as text why it refuses a row.
-
-        One bad row must not stop the others of its batch.
-        """
+    def _insert(self, requests: Sequence[ReminderRequest], start: int) -> Iterator[Answer]:
+        """The same, by position from `start`: one bad row must not stop the others of its batch."""
         if not requests:
             return
         try:
@@ -97,15 +125,16 @@ class BatchWriter:
         give_up_at = time.monotonic() + self._patience
         while True:
             try:
-                return scheduling.insert_committed(self._database, requests, self._deduplicates)
+                scheduling.start_insert(self._background, requests, self._deduplicates)
+                return scheduling.finish_insert(self._background, requests)
             except DATABASE_AWAY as error:
                 remaining = give_up_at - time.monotonic()
-                if remaining <= 0 or self._stopped.is_set():
+                if remaining <= 0:
                     raise ServiceUnavailable(
-                        f"Postgres has been away for {self._patience:g} s: {_first_line(error)}"
+                        f"Postgres has failed for {self._patience:g} s: {_first_line(error)}"
                     ) from error
-                self._tell(f"Postgres is away, trying again for {remaining:.0f} s: {_first_line(error)}")
-            self._stopped.wait(min(wait, remaining))
+                self._tell(f"Postgres fails, trying again for {remaining:.0f} s: {_first_line(error)}")
+            time.sleep(min(wait, remaining))
             wait = min(2 * wait, LONGEST_WAIT)
 
 

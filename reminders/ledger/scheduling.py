@@ -13,8 +13,9 @@ import psycopg2
 
 from reminders.domain.errors import Conflict
 from reminders.domain.request import ReminderRequest
+from reminders.ledger.background import BackgroundConnection
 from reminders.ledger.caller import CallersConnection, fetch
-from reminders.ledger.database import Database, Row
+from reminders.ledger.database import Row
 from reminders.ledger.statement import Statement
 
 # Rows go in sorted by identity, so that two transactions that schedule the same reminders cannot deadlock. A conflict
@@ -88,25 +89,28 @@ def insert(
     A request whose identity exists with other content yields a `Conflict` value in its place; nothing is raised for
     it. `deduplicates` says for each channel whether its destinations are expected to deduplicate.
     """
-    others = _insert(partial(fetch, connection, schema), requests, deduplicates)
+    run = partial(fetch, connection, schema)
+    others = _others(run, requests, run(INSERT, rows=_rows(requests, deduplicates)))
     return [others.get(position) or _created(request) for position, request in enumerate(requests)]
 
 
-def insert_committed(
-    database: Database, requests: Sequence[ReminderRequest], deduplicates: Mapping[str, bool]
+def start_insert(
+    background: BackgroundConnection, requests: Sequence[ReminderRequest], deduplicates: Mapping[str, bool]
+) -> None:
+    """Have all requests scheduled in a transaction of their own. `finish_insert` must follow."""
+    background.send(INSERT, rows=_rows(requests, deduplicates))
+
+
+def finish_insert(
+    background: BackgroundConnection, requests: Sequence[ReminderRequest]
 ) -> dict[int, ScheduledReminder | Conflict]:
-    """The same on a connection of ours, all committed together when it returns.
-
-    The answers are by position in `requests`, and only those that this call did not create.
-    """
-    return _insert(database.fetch, requests, deduplicates)
+    """Wait for the commit. The answers are by position in `requests`, and only those that were not created."""
+    return _others(background.fetch, requests, background.result())
 
 
-def _insert(
-    run: Callable[..., list[Row]], requests: Sequence[ReminderRequest], deduplicates: Mapping[str, bool]
+def _others(
+    run: Callable[..., list[Row]], requests: Sequence[ReminderRequest], made: Sequence[Row]
 ) -> dict[int, ScheduledReminder | Conflict]:
-    rows = f"[{','.join([_json(request, deduplicates[request.channel]) for request in requests])}]"
-    made = run(INSERT, rows=rows)
     if len(made) == len(requests):
         return {}
     ids = {row[0] for row in made}
@@ -137,6 +141,10 @@ def _conflict(request: ReminderRequest, known_id: str) -> Conflict:
         f"reminder {known_id} already stands for this tenant, user, kind, channel, slot and {about}, with another "
         "destination, time, zone, data or expiry; reschedule it to move it, or give the new one its own slot"
     )
+
+
+def _rows(requests: Sequence[ReminderRequest], deduplicates: Mapping[str, bool]) -> str:
+    return f"[{','.join([_json(request, deduplicates[request.channel]) for request in requests])}]"
 
 
 def _json(request: ReminderRequest, deduplicates: bool) -> str:

@@ -16,13 +16,12 @@ from reminders.domain.identity import uuid7
 from reminders.domain.outcomes import Outcome, Unknown
 from reminders.pipeline.finalize import Finalize
 from reminders.pipeline.ports import Claim, ClaimLedger, Provider, Report
+from reminders.settings import FINALIZE_BUDGET
 
 logger = logging.getLogger(__name__)
 
 BUSY_PAUSES = (0.02, 0.06, 0.12)
 """Seconds to wait before asking again for a row that somebody has locked for a moment."""
-FINALIZE_ROOM = 5.0
-"""Seconds of the claim that must be left after the call's deadline, to record the outcome in."""
 CALL_AGAIN_AFTER = 1.0
 NO_PROVIDER_AGAIN_AFTER = 60.0
 _RUNS_THROUGH_SUSPENSION = getattr(time, "CLOCK_BOOTTIME", time.CLOCK_MONOTONIC)
@@ -75,7 +74,7 @@ class Deliver:
                 claim, "body_changed", "the body differs from what an earlier attempt sent; nothing was sent"
             )
         left = self.policy.claim - (self.clock() - asked_at)
-        if left < self.policy.http_deadline + FINALIZE_ROOM:
+        if left < self.policy.http_deadline + FINALIZE_BUDGET:
             # Suspended or starved since the claim was asked for: a call now might outlive the claim.
             return self.finalize.give_back(claim, CALL_AGAIN_AFTER)
         started = time.monotonic()

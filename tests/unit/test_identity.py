@@ -26,7 +26,10 @@ def test_the_digest_is_what_it_always_was():
     assert identity_key(**WHAT).hex() == "3b5c8b01e5cb20ac7d9a97877b30cb887b3c23ddb4f473cde6caf4425d535adf"
     assert delivery_key(identity_key(**WHAT), 1) == "dk_uxpdA83VYaYe3GSbJUVWAm-dp8V1kCkEZ9mi24A6Seg"
     assert str(destination_id("t", "webhook", "https://example.org/")) == "17e7abe7-47b1-8a91-9764-bccabd61948c"
-    assert request_hash(destination="d", due_at=DUE, zone=None, data="{}", expires_at=None).hex() == "5d2bc248d264d83ffe3501dd3af282fa851cdbc215d8b3093d24032e1f8a03f2"
+    assert (
+        request_hash(destination="d", due_at=DUE, zone=None, data="{}", expires_at=None).hex()
+        == "5d2bc248d264d83ffe3501dd3af282fa851cdbc215d8b3093d24032e1f8a03f2"
+    )
 
 
 def test_each_part_counts():
@@ -38,7 +41,9 @@ def test_each_part_counts():
 
 
 def test_texts_cannot_be_shifted_from_one_part_to_the_next():
-    assert identity_key(**{**WHAT, "kind": "ab", "channel": "c"}) != identity_key(**{**WHAT, "kind": "a", "channel": "bc"})
+    assert identity_key(**{**WHAT, "kind": "ab", "channel": "c"}) != identity_key(
+        **{**WHAT, "kind": "a", "channel": "bc"}
+    )
 
 
 def test_the_instant_counts_exactly_when_there_is_no_reference():
@@ -74,7 +79,16 @@ def test_a_destinations_id_follows_from_what_it_is():
     one = destination_id("t", "webhook", "https://example.org/")
     assert one == destination_id("t", "webhook", "https://example.org/")
     assert (one.version, one.variant) == (8, RFC_4122)
-    assert len({one, destination_id("u", "webhook", "https://example.org/"), destination_id("t", "log", "https://example.org/")}) == 3
+    assert (
+        len(
+            {
+                one,
+                destination_id("u", "webhook", "https://example.org/"),
+                destination_id("t", "log", "https://example.org/"),
+            }
+        )
+        == 3
+    )
 
 
 def test_ids_are_in_the_order_of_time_and_unique():

@@ -102,24 +102,24 @@ def test_the_delays_are_taken_in_turn_and_the_last_one_ever_after(used, delay):
 
 @given(
     outcome=st.sampled_from([AGAIN, NO, LOST, TIMED_OUT, Retry("busy", "", after=timedelta(days=1))]),
-    used=st.integers(1, 20),
-    uncertain=st.booleans(),
-    on_unknown=st.sampled_from(["repeat", "review"]),
-    waited=st.floats(0, 1e6),
-    jitter=st.floats(0, 1, exclude_max=True),
+    state=st.fixed_dictionaries(
+        {
+            "attempts_used": st.integers(1, 20),
+            "uncertain": st.booleans(),
+            "on_unknown": st.sampled_from(["repeat", "review"]),
+            "waited": st.floats(0, 1e6),
+            "jitter": st.floats(0, 1, exclude_max=True),
+        }
+    ),
 )
-def test_whatever_happens_it_ends_and_nothing_unknown_is_repeated_where_it_must_not(
-    outcome, used, uncertain, on_unknown, waited, jitter
-):
-    follows = decided(
-        outcome, attempts_used=used, uncertain=uncertain, on_unknown=on_unknown, waited=waited, jitter=jitter
-    )
-    unknown = uncertain or isinstance(outcome, Unknown)
+def test_whatever_happens_it_ends_and_nothing_unknown_is_repeated_where_it_must_not(outcome, state):
+    follows = decided(outcome, **state)
+    unknown = state["uncertain"] or isinstance(outcome, Unknown)
     assert follows != Deliver()
     if isinstance(follows, Park):
-        assert used < 8
-        assert waited + follows.seconds <= 1000.0
-        assert not (unknown and on_unknown == "review")
+        assert state["attempts_used"] < 8
+        assert state["waited"] + follows.seconds <= 1000.0
+        assert not (unknown and state["on_unknown"] == "review")
         assert not isinstance(outcome, Rejected)
     else:
         assert follows.kind == ("unknown" if unknown else "destination")

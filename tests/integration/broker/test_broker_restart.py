@@ -42,8 +42,21 @@ def test_a_supervised_worker_is_back_after_redis_restarts(times, server, probe, 
         eventually(lambda: [worker.queues for worker in gauge.workers() or ()] == [("deliver",)], 10)
 
     assert parent.poll() is None
+    assert probe.output().count("worker started as process") == 1  # kombu alone would have ended it (see transport.QoS)
     publisher.close()
     gauge.close()
+
+
+def test_a_lost_connection_can_be_closed_a_second_time(server, sender):
+    sender.send_task("reminders.deliver", ("reminder", "key"))
+    channel = sender.connection_for_read().default_channel
+    assert channel.basic_get("deliver") is not None
+    server.kill()
+    channel.connection.client = None  # what the first closing leaves behind
+
+    channel.close()
+
+    assert channel.closed
 
 
 def test_beat_and_a_waiting_worker_are_back_after_redis_was_away(server, probe, broker_settings):

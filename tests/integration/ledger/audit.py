@@ -61,7 +61,7 @@ def reminder_moves(rows: list[tuple[Any, ...]]) -> list[tuple[str, Move]]:
             assert known.get(thing) == old, f"{place} of {thing} was {known.get(thing)}, and moves from {old}"
             known[thing] = new
         for thing, before in touched.items():
-            after = _seen(live[thing] if thing in live else None, ledger.get(thing))
+            after = _seen(live.get(thing), ledger.get(thing))
             assert (ledger.get(thing) == "live") == (live.get(thing) is not None), (
                 f"{thing} is {ledger.get(thing)} in reminders and {live.get(thing)} in due"
             )

@@ -10,7 +10,7 @@ import psycopg2
 import pytest
 
 import reminders
-from integration.ledger.world import CLAIM, MAX_WAIT, ScriptedProvider
+from integration.ledger.world import MAX_WAIT, ScriptedProvider
 from reminders.domain.outcomes import Delivered, Rejected, Retry, Unknown
 from reminders.ledger.finalizing import PostgresFinalize
 from reminders.pipeline import finalize as stage
@@ -194,6 +194,23 @@ def test_an_outcome_whose_commit_was_not_confirmed_is_recorded_once(world, outco
     assert world.status(made.id) == status
 
 
+@pytest.mark.usefixtures("impatient")
+def test_an_outcome_recorded_alone_is_recorded_once_however_often_it_is_offered(world):
+    """Its commit was not confirmed, and when it is offered again the caller's lock may still be there, or gone."""
+    made = world.schedule()
+    claim = world.opened(made)
+    holder = world.connect()
+    assert reminders.cancel(holder, made.id) == "requested"
+    ledger = faulty(world, 1, after_commit=True)
+    assert world.finalizing(ledger=ledger)(claim, Report(Delivered("r"), 1, HASH)) == "lapsed"
+    holder.rollback()
+    assert world.finalize(claim, AGAIN) == "lapsed"
+    assert world.status(made.id) == ("sending", "delivered")
+    world.repair()
+    assert world.status(made.id) == ("delivered", "delivered")
+    assert world.attempts(made.id) == [(1, "delivered", "")]
+
+
 def test_giving_back_is_asked_again_too_and_never_raises(world):
     made = world.schedule()
     claim = world.opened(made)
@@ -217,85 +234,6 @@ def test_after_two_minutes_the_outcome_is_in_the_log_alone(world, monkeypatch, c
     assert answer == "not_recorded"
     assert made.delivery_key in caplog.text
     assert world.status(made.id) == ("sending", "sending")
-
-
-def hold(world, made):
-    """A caller that has asked to cancel and does not commit."""
-    connection = world.connect()
-    assert reminders.cancel(connection, made.id) == "requested"
-    return connection
-
-
-@pytest.mark.parametrize(
-    ("outcome", "committed", "rolled_back"),
-    [
-        (Delivered("r"), ("delivered", "delivered"), ("delivered", "delivered")),
-        (AGAIN, ("cancelled", "cancelled"), ("pending", "retrying")),
-        (NO, ("cancelled", "cancelled"), ("dead", "dead")),
-        (LOST, ("dead", "unknown"), ("pending", "retrying")),
-    ],
-    ids=lambda value: getattr(value, "name", None),
-)
-@pytest.mark.parametrize("commits", [True, False], ids=["commits", "rolls back"])
-def test_finalize_waits_for_no_caller_and_the_claims_end_carries_its_outcome_over(
-    world, outcome, committed, rolled_back, commits
-):
-    made = world.schedule()
-    claim = world.opened(made)
-    holder = hold(world, made)
-    world.finalize(claim, outcome)
-    assert world.status(made.id)[0] == "sending"
-    assert world.attempts(made.id) == [(1, outcome.name, outcome.error_class)]
-    assert world.repair() == 0
-    holder.commit() if commits else holder.rollback()
-    assert world.repair() == 1
-    assert world.status(made.id) == (committed if commits else rolled_back)
-    assert world.attempts(made.id) == [(1, outcome.name, outcome.error_class)]
-    uncertain = world.column("notification_deliveries", "uncertain_since", made.id)
-    assert (uncertain is not None) == (outcome is LOST)
-    assert world.column("reminders", "last_outcome", made.id) == outcome.name
-    if world.status(made.id)[0] == "pending":
-        assert world.column("due", "attempts", made.id) == 1
-    letters = [("unknown", "open", "timeout")] if outcome is LOST and commits else []
-    letters += [("destination", "open", "gone")] if outcome is NO and not commits else []
-    assert world.letters(made.id) == letters
-
-
-def test_an_uncertain_delivery_confirmed_while_a_caller_holds_the_row_is_certain(world):
-    made = world.schedule()
-    world.finalize(world.opened(made), LOST)
-    claim = world.opened(made, now=world.lapse(60))
-    holder = hold(world, made)
-    world.finalize(claim, Delivered("r"))
-    holder.commit()
-    world.repair(60 + CLAIM + 1)
-    assert world.status(made.id) == ("delivered", "delivered")
-    assert world.column("notification_deliveries", "uncertain_since", made.id) is None
-
-
-@pytest.mark.parametrize("deduplicates", [True, False])
-def test_a_claim_given_back_while_a_caller_holds_the_row_burns_nothing_and_raises_no_alarm(world, deduplicates):
-    made = world.schedule(deduplicates=deduplicates)
-    claim = world.opened(made)
-    holder = hold(world, made)
-    assert world.finalizing().give_back(claim, 1.0) == "given_back"
-    holder.rollback()
-    assert world.repair() == 1
-    assert world.status(made.id) == ("pending", "retrying")
-    assert world.column("due", "attempts", made.id) == 0
-    assert world.column("notification_deliveries", "uncertain_since", made.id) is None
-    assert world.attempts(made.id) == []
-
-
-def test_finalize_waits_for_a_lock_that_is_gone_in_a_moment(world):
-    made = world.schedule()
-    claim = world.opened(made)
-    holder = hold(world, made)
-    answer = world.start(world.finalize, claim, AGAIN)
-    world.waiting_for_a_lock()
-    holder.rollback()
-    assert answer.result(timeout=10) == "parked"
-    assert world.status(made.id) == ("pending", "retrying")
 
 
 def test_a_caller_waits_only_for_the_moment_of_finalize(world):

@@ -127,6 +127,7 @@ def test_repair_finds_a_late_success(world):
 
 
 @pytest.mark.parametrize("outcome", [AGAIN, NO, LOST, Delivered("second")], ids=lambda value: value.name)
+@pytest.mark.usefixtures("impatient")
 def test_repair_finds_a_late_success_behind_an_outcome_recorded_alone(world, outcome):
     made, old = frozen(world)
     new = world.opened(made, now=world.lapse(LATER))

@@ -79,6 +79,7 @@ def test_only_the_third_death_alone_convicts(world):
 
 
 @pytest.mark.parametrize("alone", [False, True], ids=["finalized", "recorded alone"])
+@pytest.mark.usefixtures("impatient")
 def test_an_attempt_that_ends_well_between_deaths_starts_the_count_again(world, alone):
     made = world.schedule()
     at = 0.0
@@ -159,14 +160,20 @@ def test_a_repair_that_fails_midway_leaves_the_claims_lapsed(world):
     made = world.schedule()
     world.opened(made)
     ledger = PostgresScan(world.database, world.lapse(CLAIM + 1))
-    with pytest.raises(RuntimeError), ledger.repair(10) as moves:
-        moves.repeat(moves.lapsed)
-        raise RuntimeError
+
+    def fail_midway():
+        with ledger.repair(10) as moves:
+            moves.repeat(moves.lapsed)
+            raise RuntimeError
+
+    with pytest.raises(RuntimeError):
+        fail_midway()
     assert world.status(made.id) == ("sending", "sending")
     assert world.attempts(made.id) == []
     assert world.repair() == 1
 
 
+@pytest.mark.usefixtures("impatient")
 def test_a_mixed_batch_is_sorted_by_what_each_needs(world):
     repeated = world.schedule()
     reviewed = world.schedule(channel="log", destination="no-dedup", deduplicates=False)

@@ -59,6 +59,17 @@ def cancel(world, made):
     return world.committed(reminders.cancel, made.id)
 
 
+def cancelled(world, made):
+    assert cancel(world, made) == "cancelled"
+    return made
+
+
+def expired_while_parked(world):
+    made = ended(world, AGAIN, expires_at=NOW + timedelta(hours=1))
+    refused_claim(world, made, published, 3700)
+    return made
+
+
 def move(world, made):
     return world.committed(reminders.reschedule, made.id, due_at=NOW + timedelta(days=1))
 
@@ -118,7 +129,7 @@ REMINDER_DRIVERS = {
     ("pending", "pending"): lambda w: move(w, w.schedule()),
     ("leased", "pending"): lambda w: move(w, leased(w, w.schedule())),
     ("published", "pending"): lambda w: move(w, published(w, w.schedule())),
-    ("cancelled", "pending"): lambda w: (lambda made: (cancel(w, made), move(w, made)))(w.schedule()),
+    ("cancelled", "pending"): lambda w: move(w, cancelled(w, w.schedule())),
     ("expired", "pending"): lambda w: move(w, expired(w, published)),
     ("dead", "pending"): lambda w: w.redrive(ended(w, NO)),
     ("dead", "delivered"): lambda w: w.redrive(frozen(w, deduplicates=False)),
@@ -133,18 +144,14 @@ DELIVERY_DRIVERS = {
     ("sending", "unknown"): lambda w: ended(w, LOST, deduplicates=False),
     ("sending", "cancelled"): lambda w: cancelled_under_a_claim(w, NO),
     ("retrying", "delivered"): lambda w: refused_claim(w, frozen(w), published, LATE),
-    ("retrying", "expired"): lambda w: refused_claim(
-        w, ended(w, AGAIN, expires_at=NOW + timedelta(hours=1)), published, 3700
-    ),
+    ("retrying", "expired"): expired_while_parked,
     ("retrying", "unknown"): lambda w: cancel(w, ended(w, LOST)),
     ("retrying", "cancelled"): lambda w: cancel(w, ended(w, AGAIN)),
     ("retrying", "superseded"): lambda w: move(w, ended(w, AGAIN)),
     ("dead", "cancelled"): lambda w: cancel(w, ended(w, NO)),
     ("dead", "superseded"): lambda w: move(w, ended(w, NO)),
-    ("expired", "superseded"): lambda w: (
-        lambda made: (refused_claim(w, made, published, 3700), move(w, made))
-    )(ended(w, AGAIN, expires_at=NOW + timedelta(hours=1))),
-    ("cancelled", "superseded"): lambda w: (lambda made: (cancel(w, made), move(w, made)))(ended(w, AGAIN)),
+    ("expired", "superseded"): lambda w: move(w, expired_while_parked(w)),
+    ("cancelled", "superseded"): lambda w: move(w, cancelled(w, ended(w, AGAIN))),
     ("dead", "retrying"): lambda w: w.redrive(ended(w, NO)),
     ("unknown", "retrying"): lambda w: w.redrive(ended(w, LOST, deduplicates=False), checked=True),
     ("dead", "delivered"): lambda w: w.redrive(convicted_and_then_reported_delivered(w)),
@@ -170,6 +177,7 @@ def test_every_documented_move_of_a_delivery_happens(world, move):
 
 @pytest.mark.parametrize("outcome", [DONE, AGAIN, NO, LOST], ids=lambda each: each.name)
 @pytest.mark.parametrize("commit", [True, False])
+@pytest.mark.usefixtures("impatient")
 def test_outcomes_recorded_alone_move_only_as_documented(world, outcome, commit):
     recorded_alone(world, outcome, commit=commit)
     assert world.sql("SELECT count(*) FROM reminders.due WHERE status = 'sending'")[0][0] == 0

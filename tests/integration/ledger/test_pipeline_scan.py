@@ -62,6 +62,8 @@ def test_rows_another_scan_has_locked_are_passed_over_not_waited_for(world):
 
 PLANS = {
     "nested loop": "-c enable_hashjoin=off -c enable_mergejoin=off",
+    "nested loop that asks again for each row": "-c enable_hashjoin=off -c enable_mergejoin=off -c enable_material=off"
+    " -c enable_hashagg=off -c enable_sort=off -c enable_memoize=off",
     "hash join": "-c enable_nestloop=off -c enable_mergejoin=off",
     "merge join": "-c enable_nestloop=off -c enable_hashjoin=off",
     "sequential": "-c enable_indexscan=off -c enable_indexonlyscan=off",

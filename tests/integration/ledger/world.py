@@ -13,6 +13,7 @@ from typing import Any, TypeVar
 from uuid import UUID
 
 import psycopg2
+from sqlalchemy.dialects.postgresql.psycopg2 import PGDialect_psycopg2
 
 import reminders
 from reminders.bootstrap import DATABASE_FAULTS
@@ -109,7 +110,8 @@ class World:
 
     def connect(self, **options: Any):
         """A caller's own psycopg2 connection."""
-        connection = psycopg2.connect(self.database.url.set(drivername="postgresql").render_as_string(False), **options)
+        _, given = PGDialect_psycopg2().create_connect_args(self.database.url)
+        connection = psycopg2.connect(**{**given, **options})
         self._connections.append(connection)
         return connection
 
