@@ -5,6 +5,7 @@ from __future__ import annotations
 from reminders.broker.link import BrokerAway, Link
 from reminders.broker.presence import DROPPED_KEY, Presence, ask, living
 from reminders.celery_options import DELIVERY_QUEUES, KEY_PREFIX, QUEUES
+from reminders.pipeline.ports import OnBroker
 from reminders.settings import Settings
 
 UNACKED_KEY = KEY_PREFIX + "unacked"
@@ -17,8 +18,8 @@ class RedisGauge:
     def __init__(self, settings: Settings) -> None:
         self._link = Link(settings)
 
-    def in_flight(self) -> int | None:
-        """Messages queued for delivery, plus unacknowledged ones as far as live delivery workers can hold them.
+    def in_flight(self) -> OnBroker | None:
+        """Messages queued for delivery, and unacknowledged ones as far as live delivery workers can hold them.
 
         A killed worker's messages stay noted as unacknowledged until the visibility timeout; they count only while
         somebody alive could be holding as many. The few that scan and maintenance hold count too, under the same cap.
@@ -34,7 +35,7 @@ class RedisGauge:
         except BrokerAway:
             return None
         capacity = sum(worker.capacity for worker in living((time, rows)) if worker.delivers)
-        return int(sum(queued) + min(unacked, capacity))
+        return OnBroker(sum(queued), min(unacked, capacity))
 
     def queues(self) -> dict[str, int] | None:
         """Messages waiting in each queue; None when the broker cannot be asked."""

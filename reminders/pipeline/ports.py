@@ -55,14 +55,23 @@ class Publisher(Protocol):
         """
 
 
+@dataclass(frozen=True, slots=True)
+class OnBroker:
+    """Delivery messages the broker has: waiting in queues, and taken but unacknowledged.
+
+    `held` counts only as far as live workers can hold that many: a killed worker's messages stay unacknowledged until
+    the visibility timeout.
+    """
+
+    queued: int
+    held: int
+
+
 class Gauge(Protocol):
-    """Reads how many delivery messages the broker holds."""
+    """Reads how many delivery messages the broker has."""
 
-    def in_flight(self) -> int | None:
-        """Messages queued on the delivery queues, plus unacknowledged ones as far as live workers can hold them.
-
-        None when the broker cannot be asked.
-        """
+    def in_flight(self) -> OnBroker | None:
+        """None when the broker cannot be asked."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -117,8 +117,10 @@ class Scan:
         in_ledger = look.published + look.sending
         if on_broker is None:
             return None
-        self._notice_lost_messages(in_ledger - on_broker)
-        return self.policy.in_flight - max(on_broker, in_ledger)
+        self._notice_lost_messages(in_ledger - on_broker.queued - on_broker.held)
+        # What workers hold is in the ledger's count, where a killed worker's share ends with its claims; among the
+        # unacknowledged it would take room for as long as the visibility timeout.
+        return self.policy.in_flight - max(on_broker.queued, in_ledger)
 
     def _notice_lost_messages(self, excess: int) -> None:
         """Wake published rows whose messages the broker no longer has.

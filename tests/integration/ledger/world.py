@@ -25,7 +25,7 @@ from reminders.ledger.review import LetterFilter, redrive
 from reminders.ledger.scanning import PostgresScan
 from reminders.pipeline.deliver import Deliver, DeliverPolicy
 from reminders.pipeline.finalize import Finalize, RetryPolicy
-from reminders.pipeline.ports import Message, Report
+from reminders.pipeline.ports import Message, OnBroker, Report
 from reminders.pipeline.repair import RepairPolicy, repair
 from reminders.pipeline.scan import Scan, ScanPolicy
 
@@ -64,10 +64,10 @@ class Broker:
         self.batches.append(taken)
         return len(taken)
 
-    def in_flight(self) -> int | None:
+    def in_flight(self) -> OnBroker | None:
         if self.away:
             return None
-        return len(self.sent) if self.shows is None else self.shows
+        return OnBroker(len(self.sent) if self.shows is None else self.shows, 0)
 
     def take(self) -> list[Message]:
         """What workers would get: everything, once."""

@@ -1,0 +1,191 @@
+"""What must hold of everything that is live: it has its row in `due`, and something will wake it in time."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from reminders.domain.identity import delivery_key, identity_key
+from reminders.ledger.audit_check import Check
+
+# A backlog that is being worked off is late, not stuck: the scan has no room for more. Workers keep the room almost
+# used up then, but for what one lane may not use of it.
+_ROOM = """(SELECT count(*) FROM {s}.due WHERE status IN ('published', 'sending') AND wake_at > :now) * 4 < :in_flight"""
+
+
+def _key_fault(row: tuple[Any, ...]) -> str | None:
+    _, key, _, tenant, user, reference, kind, channel, slot, due_at, version, identity = row
+    identity = bytes(identity)
+    # Moved without a reference, its identity is still that of the instant it was first scheduled for.
+    known = reference is not None or version == 1
+    parts = {"tenant_id": tenant, "user_id": user, "kind": kind, "channel": channel, "slot": slot}
+    if known and identity_key(**parts, reference=reference, due_at=due_at) != identity:
+        return "identity_key is not that of its tenant, user, reference, kind, channel and slot"
+    if delivery_key(identity, version) != key:
+        return f"delivery_key is not that of its identity and version {version}"
+    return None
+
+
+LIVE: tuple[Check, ...] = (
+    Check(
+        "live_without_due",
+        "A live reminder has a row in `due`.",
+        "everything",
+        """
+SELECT r.id, r.delivery_key, 'live since ' || r.created_at || ', due at ' || r.due_at || ', and no scan will find it'
+FROM {s}.reminders r WHERE r.status = 'live' AND NOT EXISTS (SELECT 1 FROM {s}.due d WHERE d.id = r.id)""",
+        "It is lost as it stands. If `reminders show ID` has no attempt that may have been sent, "
+        "`reminders reschedule ID --due-at +1m` brings it back.",
+    ),
+    Check(
+        "ended_but_due",
+        "A reminder that has ended has no row in `due`.",
+        "live",
+        """
+SELECT d.id, d.delivery_key, 'ended as ' || r.status || ', and still ' || d.status || ' in due'
+FROM {s}.due d JOIN {s}.reminders r ON r.id = d.id WHERE r.status <> 'live'""",
+        "A claim would still succeed: delete its row from `due` at once, then read in `reminders show ID` whether it was "
+        "sent after its end.",
+    ),
+    Check(
+        "due_under_another_key",
+        "The key in `due` is the reminder's.",
+        "live",
+        """
+SELECT d.id, d.delivery_key, 'the reminder has ' || r.delivery_key
+FROM {s}.due d JOIN {s}.reminders r ON r.id = d.id WHERE r.status = 'live' AND d.delivery_key <> r.delivery_key""",
+        "It would be sent under a key that its receiver cannot match: set the reminder's key in `due` while the row is "
+        "pending.",
+    ),
+    Check(
+        "sending_without_claim",
+        "What is `sending` in `due` has a delivery with a claim, open or just ended.",
+        "live",
+        """
+SELECT d.id, d.delivery_key, 'sending, and its delivery is ' || COALESCE(n.status, 'missing')
+FROM {s}.due d LEFT JOIN {s}.notification_deliveries n ON n.delivery_key = d.delivery_key
+WHERE d.status = 'sending' AND (n.status IS NULL OR n.status IN ('expired', 'superseded'))""",
+        "Repair cannot judge it. Find out from the receiver whether the key arrived, then end it or set it to pending by "
+        "hand.",
+    ),
+    Check(
+        "claim_without_sending",
+        "An open claim belongs to a reminder that is `sending` in `due` under its key, so one reminder has one open claim "
+        "at most.",
+        "everything",
+        """
+SELECT n.reminder_id, n.delivery_key, 'claim ' || n.claim_number || ' by ' || n.worker || ' until ' || n.claimed_until ||
+       ' is open, and due has ' || COALESCE(d.status || ' under ' || d.delivery_key, 'no row')
+FROM {s}.notification_deliveries n LEFT JOIN {s}.due d ON d.id = n.reminder_id
+WHERE n.status = 'sending' AND (d.id IS NULL OR d.status <> 'sending' OR d.delivery_key <> n.delivery_key)""",
+        "Nothing will end this claim, and another one may be taken beside it. Find out from the receiver whether the key "
+        "arrived, then end the delivery by hand.",
+    ),
+    Check(
+        "claim_end_not_watched",
+        "What is `sending` wakes at the end of its claim.",
+        "live",
+        """
+SELECT d.id, d.delivery_key, 'wakes at ' || d.wake_at || ', and its claim ends at ' || n.claimed_until
+FROM {s}.due d JOIN {s}.notification_deliveries n ON n.delivery_key = d.delivery_key
+WHERE d.status = 'sending' AND d.wake_at <> n.claimed_until""",
+        "Set `wake_at` in `due` to the claim's end; the next look repairs it.",
+    ),
+    Check(
+        "claim_not_repaired",
+        "A claim is ended, or repaired, within the grace after its time.",
+        "live",
+        """
+SELECT d.id, d.delivery_key, 'the claim ended at ' || d.wake_at || ', and nobody has repaired it'
+FROM {s}.due d WHERE d.status = 'sending' AND d.wake_at <= :stale""",
+        "Is a scanner running (`reminders status`)? If so, somebody's open transaction holds the row: look for it in "
+        "`pg_stat_activity` and end it.",
+    ),
+    Check(
+        "overdue",
+        "What is due is taken within the grace, while there is room for it in flight.",
+        "live",
+        f"""
+SELECT d.id, d.delivery_key, 'pending, due since ' || GREATEST(d.wake_at, r.created_at)
+FROM {{s}}.due d JOIN {{s}}.reminders r ON r.id = d.id
+WHERE d.status = 'pending' AND d.wake_at <= :stale AND r.created_at <= :stale AND {_ROOM}""",
+        "Do beat, a scanner and Redis run (`reminders status`)? `reminders scan` takes it now; if it does not, somebody's "
+        "open transaction holds the row (`pg_stat_activity`).",
+    ),
+    Check(
+        "message_overdue",
+        "What was leased or published is claimed, or taken again, within the grace after its deadline, while there is "
+        "room for it in flight.",
+        "live",
+        f"""
+SELECT d.id, d.delivery_key, d.status || ' until ' || d.wake_at
+FROM {{s}}.due d WHERE d.status IN ('leased', 'published') AND d.wake_at <= :stale AND {_ROOM}""",
+        "Do workers consume its queue, and do a scanner and Redis run (`reminders status`)? `reminders scan` publishes it "
+        "again.",
+    ),
+    Check(
+        "waits_beyond_bound",
+        "Nothing waits longer than `REMINDERS_MAX_WAIT` beyond its time, and no lease, message or claim lasts over a day. "
+        "(What a redrive has spread out is exempt.)",
+        "live",
+        """
+SELECT d.id, d.delivery_key, d.status || ', wakes at ' || d.wake_at
+FROM {s}.due d JOIN {s}.reminders r ON r.id = d.id
+LEFT JOIN {s}.notification_deliveries n ON n.delivery_key = d.delivery_key
+WHERE d.wake_at > CASE d.status WHEN 'pending' THEN GREATEST(r.due_at, :now) + make_interval(secs => :max_wait)
+                                ELSE :now + interval '25 hours' END
+  AND NOT (d.status = 'pending' AND n.delivery_key IS NOT NULL AND n.budget_started_at IS NULL)""",
+        "Set `wake_at` in `due` to an earlier time, or reschedule it. If REMINDERS_MAX_WAIT was lowered meanwhile, it may "
+        "stand.",
+    ),
+    Check(
+        "too_many_attempts",
+        "What is live has attempts left.",
+        "live",
+        """
+SELECT d.id, d.delivery_key, d.attempts || ' attempts used'
+FROM {s}.due d WHERE d.attempts >= :max_attempts""",
+        "It ends with its next attempt. If REMINDERS_MAX_ATTEMPTS was lowered meanwhile, that is all; if not, something "
+        "has bypassed the retry policy: read `reminders show ID`.",
+    ),
+    Check(
+        "cancel_not_noted",
+        "A cancellation that was requested of a live reminder is in `due` too, where the claim's end finds it. (Not if an "
+        "earlier success came late.)",
+        "live",
+        """
+SELECT d.id, d.delivery_key, d.status || ', cancellation requested at ' || r.cancel_requested_at
+FROM {s}.due d JOIN {s}.reminders r ON r.id = d.id
+LEFT JOIN {s}.notification_deliveries n ON n.delivery_key = d.delivery_key
+WHERE r.status = 'live' AND r.cancel_requested_at IS NOT NULL AND d.cancel_requested_at IS NULL AND n.confirmed_late_at IS NULL""",
+        "Cancel it again: `reminders cancel ID`.",
+    ),
+    Check(
+        "destination_missing",
+        "A live reminder's destination exists and is of its own tenant and channel.",
+        "live",
+        """
+SELECT d.id, d.delivery_key, 'destination ' || r.destination_id || CASE WHEN p.id IS NULL THEN ' is missing' ELSE ' is another tenant''s or channel''s' END
+FROM {s}.due d JOIN {s}.reminders r ON r.id = d.id LEFT JOIN {s}.destinations p ON p.id = r.destination_id
+WHERE p.id IS NULL OR p.tenant_id <> r.tenant_id OR p.channel <> r.channel""",
+        "It cannot be claimed, or would go to somebody else: restore the destination (`reminders destination set`), or "
+        "cancel it.",
+    ),
+    Check(
+        "key_not_of_its_parts",
+        "Identity and delivery keys are those of the reminder's parts.",
+        "sample",
+        """
+SELECT r.id, r.delivery_key, NULL::text, r.tenant_id, r.user_id, r.reference, r.kind, r.channel, r.slot, r.due_at, r.version,
+       r.identity_key
+FROM {s}.reminders r
+WHERE r.created_at >= :since AND r.id IN (
+    (SELECT id FROM {s}.reminders ORDER BY id DESC LIMIT 1000)
+    UNION
+    (SELECT id FROM {s}.reminders TABLESAMPLE SYSTEM (
+        (SELECT 100 * 1000 / GREATEST(reltuples, 1000) FROM pg_class WHERE oid = '{s}.reminders'::regclass)) LIMIT 1000))""",
+        "Somebody has changed the row by hand: scheduling the same again would make a second reminder. Put its parts "
+        "back, or cancel one of the two.",
+        judge=_key_fault,
+    ),
+)
+"""Checks of `due` against `reminders` and the deliveries that are under way."""
