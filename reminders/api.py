@@ -84,8 +84,8 @@ def schedule(
 def schedule_many(connection: CallersConnection, reminders: Iterable[Mapping[str, Any]]) -> list[ScheduledReminder]:
     """Schedule many, each given as the keyword arguments of `schedule`, a thousand in one round trip.
 
-    All are checked before the first is written. Raises `InvalidInput` or `Conflict` for the first that fails, with its
-    position in the text; after a `Conflict` the others of its thousand are already part of the transaction.
+    All are checked before the first is written. Raises `InvalidInput` for the first that fails, or `Conflict` for one
+    that does, with its position in the text; after a `Conflict` others are already part of the transaction.
     """
     requests = []
     for position, reminder in enumerate(reminders):
@@ -116,7 +116,7 @@ def cancel(connection: CallersConnection, reminder_id: UUID | str) -> CancelResu
     right now; none will follow it), `maybe_sent` (an earlier attempt's outcome is unknown; none will follow, and a
     person reviews it) or `too_late` (it is delivered). Cancelling twice gives the same answer.
 
-    Raises `NotFound`.
+    Raises `NotFound`; `Refused` for a reminder that has ended in a way that leaves nothing to cancel.
     """
     return changing.cancel(connection, _settings().schema, _uuid(reminder_id))
 

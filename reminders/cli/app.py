@@ -38,6 +38,7 @@ SECTIONS: dict[str, dict[str, tuple[str, str]]] = {
         "scan": ("reminders.cli.scan:scan", "Lease and publish what is due, without waiting for a tick."),
         "dlq": ("reminders.cli.dlq:dlq", "Dead letters: list, show, redrive."),
         "destination": ("reminders.cli.destination:destination", "Destinations: list, show, set what they promise."),
+        "audit": ("reminders.cli.audit:audit", "Check what the ledger can prove; lists violations."),
     },
 }
 """Per section: a command's name, where it is, and its line in the overview (shown without loading the command)."""

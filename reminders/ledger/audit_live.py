@@ -9,7 +9,9 @@ from reminders.ledger.audit_check import Check
 
 # A backlog that is being worked off is late, not stuck: the scan has no room for more. Workers keep the room almost
 # used up then, but for what one lane may not use of it.
-_ROOM = """(SELECT count(*) FROM {s}.due WHERE status IN ('published', 'sending') AND wake_at > :now) * 4 < :in_flight"""
+_ROOM = (
+    """(SELECT count(*) FROM {s}.due WHERE status IN ('published', 'sending') AND wake_at > :now) * 4 < :in_flight"""
+)
 
 
 def _key_fault(row: tuple[Any, ...]) -> str | None:

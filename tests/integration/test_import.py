@@ -152,12 +152,13 @@ def test_rejects_name_line_field_and_reason_and_copy_no_record(run, database, tm
 
 def test_the_same_reminder_with_other_content_is_a_reject(run, database, tmp_path):
     path = tmp_path / "f.csv"
-    path.write_text(HEADER + csv_row(1) + csv_row(2) + csv_row(1, due_at="2090-05-02 09:00") + csv_row(2))
+    moved = csv_row(1, due_at="2090-05-02 09:00")
+    path.write_text(HEADER + csv_row(1) + csv_row(2) + moved + csv_row(2) + csv_row(3, zone="Mars"))
     result = run(path, "--json")
     assert result.exit_code == 3
-    assert (outcome(result)["scheduled"], outcome(result)["existing"], outcome(result)["rejected"]) == (2, 1, 1)
-    ((line, field, reason),) = rejects(tmp_path / "f.csv.rejects.jsonl")
-    assert (line, field) == (4, "reference")
+    assert (outcome(result)["scheduled"], outcome(result)["existing"], outcome(result)["rejected"]) == (2, 1, 2)
+    (_, _, reason), _ = told = rejects(tmp_path / "f.csv.rejects.jsonl")
+    assert [(line, field) for line, field, _ in told] == [(4, "reference"), (6, "zone")]
     assert "already stands" in reason
     assert USER not in reason
     with database.transaction() as connection, connection.cursor() as cursor:

@@ -140,6 +140,19 @@ def test_postgres_that_goes_away_and_comes_back_is_waited_for(import_text, outag
     assert count(database) == count(database, "due") == 10_000
 
 
+def test_postgres_that_is_away_at_first_is_waited_for(import_text, outage, database):
+    observer = Watching()
+
+    def tell(line):
+        observer.tell(line)
+        outage.end()
+
+    outage.begin()
+    totals, _ = import_text(some_rows(2_500), observer, tell)
+    assert len(observer.told) == 1
+    assert totals.scheduled == count(database) == 2_500
+
+
 def test_postgres_that_stays_away_ends_it_with_how_far_it_got(import_text, outage, database, tmp_path):
     with pytest.raises(ServiceUnavailable) as raised:
         import_text(some_rows(10_000), Watching(once=outage.begin), patience=0.3)
@@ -212,8 +225,13 @@ def test_rows_that_only_postgres_refuses_stop_no_others(import_text, database, t
 
 def test_a_mistake_of_ours_ends_it_at_once_and_leaves_no_rejects(import_text, tmp_path):
     class Broken(BackgroundConnection):
-        def send(self, statement, **given):
-            raise psycopg2.ProgrammingError("no such thing")
+        results = 0
+
+        def result(self):
+            self.results += 1
+            if self.results == 2:
+                raise psycopg2.ProgrammingError("no such thing")
+            return super().result()
 
     text = HEADER + csv_row(1, zone="Mars") + "".join(csv_row(each) for each in range(2, 5_000))
     with pytest.raises(psycopg2.ProgrammingError):

@@ -7,7 +7,8 @@ import logging
 
 import pytest
 
-from integration.ledger.world import CLAIM, ScriptedProvider
+import reminders
+from integration.ledger.world import CLAIM, MAX_WAIT, ScriptedProvider
 from reminders.domain.errors import SettingsError
 from reminders.domain.outcomes import Delivered, Rejected, Retry, Unknown
 from reminders.pipeline.deliver import DeliverPolicy
@@ -123,6 +124,23 @@ def test_a_worker_without_the_provider_gives_the_claim_back(world, providers, ca
     late = world.lapse(61)
     world.published(late)
     assert world.deliver(ScriptedProvider(), now=late)(made.id, made.delivery_key) == "delivered"
+
+
+@pytest.mark.parametrize("held", [False, True], ids=["free", "held by a caller"])
+@pytest.mark.usefixtures("impatient")
+def test_waiting_for_a_provider_does_not_use_up_the_time_for_retries(world, held):
+    """The time of a budget begins with its first attempt; a claim given back was none."""
+    made = published(world)
+    claim = world.claim(made)
+    holder = world.connect()
+    if held:
+        assert reminders.cancel(holder, made.id) == "requested"
+    assert world.finalizing().give_back(claim, 1.0) == "given_back"
+    holder.rollback()
+    world.repair()
+    late = world.lapse(MAX_WAIT + 3600)
+    world.published(late)
+    assert world.deliver(ScriptedProvider(AGAIN), now=late)(made.id, made.delivery_key) == "parked"
 
 
 def test_a_call_that_no_longer_fits_into_the_claim_is_not_made(world):

@@ -1,0 +1,59 @@
+"""A database of these tests' own, so that they may take its constraints away, and hands to fill it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from datetime import UTC, datetime
+
+import psycopg2
+import pytest
+
+from integration.audit.aging import AgingWorld
+from reminders.embedded import Services
+from reminders.ledger import finalizing, giving_back
+from reminders.ledger.database import Database, driver_url
+from reminders.ledger.migrations import migrate
+from reminders.ledger.status import make_partitions
+
+TABLES = ("ticks", "dead_letters", "delivery_attempts", "notification_deliveries", "due", "reminders", "destinations")
+LAST_MONTH = "delivery_attempts_last_month"
+
+
+@pytest.fixture(scope="package")
+def audit_url(services: Services) -> Iterator[str]:
+    """A migrated database with the partitions of last month and of those ahead."""
+    connection = psycopg2.connect(services.database_url)
+    connection.autocommit = True
+    with connection.cursor() as cursor:
+        cursor.execute("CREATE DATABASE audited")
+    url = driver_url(services.database_url).set(drivername="postgresql", database="audited")
+    text = url.render_as_string(hide_password=False)
+    migrate(text, "reminders")
+    database = Database(text, schema="reminders")
+    make_partitions(database)
+    this_month = datetime.now(UTC).replace(day=1, hour=0, minute=0, second=0, microsecond=0)
+    with database.transaction() as made, made.cursor() as cursor:
+        cursor.execute(
+            f"CREATE TABLE reminders.{LAST_MONTH} PARTITION OF reminders.delivery_attempts FOR VALUES FROM (%s) TO (%s)",
+            (this_month.replace(year=this_month.year - 1), this_month),
+        )
+    database.close()
+    yield text
+    with connection.cursor() as cursor:
+        cursor.execute("DROP DATABASE audited WITH (FORCE)")
+    connection.close()
+
+
+@pytest.fixture
+def world(audit_url: str, monkeypatch: pytest.MonkeyPatch) -> Iterator[AgingWorld]:
+    """An empty ledger with all its constraints. The end of a claim waits for a caller's lock for 50 ms only."""
+    for module in (finalizing, giving_back):
+        monkeypatch.setattr(module, "LOCK_TIMEOUT_MS", 50)
+    database = Database(audit_url, schema="reminders", pool_size=40)
+    world = AgingWorld(database)
+    for table in TABLES:
+        world.sql(f"DELETE FROM reminders.{table}")
+    world.sql("CREATE UNIQUE INDEX IF NOT EXISTS dead_letters_one_open ON reminders.dead_letters (reminder_id) WHERE state = 'open'")
+    yield world
+    world.close()
+    database.close()
