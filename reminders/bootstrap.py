@@ -112,6 +112,7 @@ def deliver_of(settings: Settings, db: Database, *, worker: str) -> Deliver:
         providers=lambda channel: _provider(channel, settings),
         finalize=Finalize(finalize, retry, DATABASE_FAULTS),
         policy=DeliverPolicy(settings.claim, settings.http_deadline),
+        faults=DATABASE_FAULTS,
     )
 
 

@@ -22,13 +22,18 @@ class Delivered:
 
 @dataclass(frozen=True, slots=True)
 class Retry:
-    """Not delivered, and known not to be; worth trying again, at the earliest `after` from now."""
+    """Not delivered as far as the far side says; worth trying again, at the earliest `after` from now.
+
+    `maybe_applied` marks an answer that does not exclude an effect, such as a gateway's: it is repeated only where the
+    destination deduplicates.
+    """
 
     name: ClassVar[OutcomeName] = "retry"
     error_class: str
     reason: str
     status_code: int | None = None
     after: timedelta | None = None
+    maybe_applied: bool = False
 
 
 @dataclass(frozen=True, slots=True)

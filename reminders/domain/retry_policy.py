@@ -69,6 +69,13 @@ def decide(
     return Park(seconds, "retry" if timed_out else "deliver")
 
 
+def as_known(outcome: Outcome, on_unknown: OnUnknown) -> Outcome:
+    """An error answer that does not exclude an effect is no licence to repeat where the destination does not deduplicate."""
+    if on_unknown == "review" and isinstance(outcome, Retry) and outcome.maybe_applied:
+        return Unknown(outcome.error_class, outcome.reason, outcome.status_code)
+    return outcome
+
+
 def next_delay(attempts_used: int, delays: Sequence[float], jitter: float) -> float:
     """Seconds before the next attempt: the table's entry (its last one ever after), spread by up to a fifth."""
     return delays[min(attempts_used, len(delays)) - 1] * (0.9 + 0.2 * jitter)

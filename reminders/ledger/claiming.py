@@ -9,39 +9,46 @@ from uuid import UUID
 
 from reminders.domain.delivery import Delivery
 from reminders.domain.identity import uuid7
-from reminders.ledger.database import Database
+from reminders.ledger.database import Database, Row
 from reminders.ledger.statement import Statement
 from reminders.pipeline.ports import Claim
 
 DEDUP_WINDOW = 7 * 86400.0
 """Seconds for which a destination that deduplicates is taken to remember a key, unless the settings say otherwise."""
 
+_CLAIMED = """SELECT d.claim_number, d.claimed_at, d.on_unknown, d.uncertain_since IS NOT NULL, d.body_format, d.body_hash,
+       extract(epoch FROM d.claimed_at - d.budget_started_at)::float8, r.attempts,
+       r.tenant_id, r.user_id, r.kind, r.channel, r.destination_id::text, r.address, r.due_at, r.zone, r.reference,
+       r.slot, r.data::text
+FROM delivery d CROSS JOIN r
+"""
+
 # The reminder's row of `due` is locked before anything else, and never waited for: a claim that inserted the delivery
 # row first could wait behind another claimer, while `cancel` commits, and then win on a cancelled reminder.
 CLAIM = Statement(
     "claim",
-    """
+    f"""
 WITH t AS MATERIALIZED (SELECT COALESCE(:now, clock_timestamp()) AS now),
 held AS MATERIALIZED (
-    SELECT id, attempts FROM {s}.due
+    SELECT id, attempts FROM {{s}}.due
     WHERE id = :id AND delivery_key = :key AND status IN ('leased', 'published')
     FOR NO KEY UPDATE SKIP LOCKED
 ), r AS MATERIALIZED (
     SELECT r.*, h.attempts, p.address, p.deduplicates
     FROM held h
-    JOIN {s}.reminders r ON r.id = h.id
-    JOIN {s}.destinations p ON p.id = r.destination_id
-    LEFT JOIN {s}.notification_deliveries n ON n.delivery_key = :key
+    JOIN {{s}}.reminders r ON r.id = h.id
+    JOIN {{s}}.destinations p ON p.id = r.destination_id
+    LEFT JOIN {{s}}.notification_deliveries n ON n.delivery_key = :key
     WHERE (r.expires_at IS NULL OR r.expires_at > (SELECT now FROM t)) AND n.confirmed_late_at IS NULL
       AND (n.uncertain_since IS NULL
            OR p.deduplicates AND n.uncertain_since > (SELECT now FROM t) - make_interval(secs => :window))
 ), moved AS (
-    UPDATE {s}.due d
+    UPDATE {{s}}.due d
     SET status = 'sending', wake_at = (SELECT now FROM t) + make_interval(secs => :seconds)
     FROM r WHERE d.id = r.id
     RETURNING d.id
 ), delivery AS (
-    INSERT INTO {s}.notification_deliveries AS n
+    INSERT INTO {{s}}.notification_deliveries AS n
         (delivery_key, reminder_id, status, claim_number, claim_token, claimed_at, claimed_until, worker, on_unknown,
          body_format, budget_started_at)
     SELECT :key, r.id, 'sending', 1, :token, (SELECT now FROM t), (SELECT now FROM t) + make_interval(secs => :seconds),
@@ -55,17 +62,30 @@ held AS MATERIALIZED (
         budget_started_at = COALESCE(n.budget_started_at, EXCLUDED.budget_started_at)
     RETURNING n.*
 )
-SELECT d.claim_number, d.claimed_at, d.on_unknown, d.uncertain_since IS NOT NULL, d.body_format, d.body_hash,
-       extract(epoch FROM d.claimed_at - d.budget_started_at)::float8, r.attempts,
-       r.tenant_id, r.user_id, r.kind, r.channel, r.destination_id::text, r.address, r.due_at, r.zone, r.reference,
-       r.slot, r.data::text
-FROM delivery d CROSS JOIN r
-""",
+{_CLAIMED}""",
     {
         "now": "timestamptz", "id": "uuid", "key": "text", "seconds": "float8", "token": "uuid", "worker": "text", "formats": "jsonb",
         "window": "float8",
     },
 )  # fmt: skip
+
+# The claim's reply was lost with its connection: whoever still has the token learns what it was.
+CLAIMED_WITH = Statement(
+    "claimed_with",
+    f"""
+WITH delivery AS (
+    SELECT * FROM {{s}}.notification_deliveries
+    WHERE delivery_key = :key AND claim_token = :token AND status = 'sending'
+), r AS (
+    SELECT r.*, h.attempts, p.address, p.deduplicates
+    FROM {{s}}.due h
+    JOIN {{s}}.reminders r ON r.id = h.id
+    JOIN {{s}}.destinations p ON p.id = r.destination_id
+    WHERE h.id = :id AND h.delivery_key = :key AND h.status = 'sending'
+)
+{_CLAIMED}""",
+    {"id": "uuid", "key": "text", "token": "uuid"},
+)
 
 # Standing reasons not to call, although the message is the right one.
 _ENDS = """(r.expires_at <= (SELECT now FROM t) OR n.confirmed_late_at IS NOT NULL
@@ -165,37 +185,12 @@ class PostgresClaims:
             formats=self._formats,
             window=self._window,
         )
-        if not rows:
-            return None
-        number, claimed_at, on_unknown, uncertain, body_format, body_hash, waited, attempts, *columns = rows[0]
-        tenant, user, kind, channel, place_id, address, due_at, zone, reference, slot, data = columns
-        delivery = Delivery(
-            reminder_id=reminder_id,
-            delivery_key=delivery_key,
-            tenant_id=tenant,
-            user_id=user,
-            kind=kind,
-            channel=channel,
-            destination_id=UUID(place_id),
-            destination=address,
-            due_at=due_at.astimezone(UTC),
-            zone=zone,
-            reference=reference,
-            slot=slot,
-            data=json.loads(data),
-            attempt=number,
-            body_format=body_format,
-        )
-        return Claim(
-            delivery=delivery,
-            claim_number=number,
-            claimed_at=claimed_at,
-            on_unknown=on_unknown,
-            uncertain=uncertain,
-            attempts=attempts,
-            waited=waited,
-            body_hash=None if body_hash is None else bytes(body_hash),
-        )
+        return _claim(reminder_id, delivery_key, rows[0]) if rows else None
+
+    def claimed_with(self, reminder_id: UUID, delivery_key: str, token: UUID) -> Claim | None:
+        """The open claim that was taken with this token, if there is one."""
+        rows = self._db.fetch(CLAIMED_WITH, id=str(reminder_id), key=delivery_key, token=str(token))
+        return _claim(reminder_id, delivery_key, rows[0]) if rows else None
 
     def refusal(self, reminder_id: UUID, delivery_key: str) -> str:
         """Why there is no claim: `busy` (locked by somebody), or a reason that makes the message superfluous."""
@@ -214,3 +209,35 @@ class PostgresClaims:
             ended = self._db.fetch(END_WITHOUT_CALL, **given, letter_id=str(uuid7()))
             return str(ended[0][0]) if ended else "busy"
         return "busy"
+
+
+def _claim(reminder_id: UUID, delivery_key: str, row: Row) -> Claim:
+    number, claimed_at, on_unknown, uncertain, body_format, body_hash, waited, attempts, *columns = row
+    tenant, user, kind, channel, place_id, address, due_at, zone, reference, slot, data = columns
+    delivery = Delivery(
+        reminder_id=reminder_id,
+        delivery_key=delivery_key,
+        tenant_id=tenant,
+        user_id=user,
+        kind=kind,
+        channel=channel,
+        destination_id=UUID(place_id),
+        destination=address,
+        due_at=due_at.astimezone(UTC),
+        zone=zone,
+        reference=reference,
+        slot=slot,
+        data=json.loads(data),
+        attempt=number,
+        body_format=body_format,
+    )
+    return Claim(
+        delivery=delivery,
+        claim_number=number,
+        claimed_at=claimed_at,
+        on_unknown=on_unknown,
+        uncertain=uncertain,
+        attempts=attempts,
+        waited=waited,
+        body_hash=None if body_hash is None else bytes(body_hash),
+    )

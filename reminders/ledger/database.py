@@ -25,8 +25,23 @@ prepared statement keeps that plan."""
 CONNECT_TIMEOUT = 5
 """Seconds to wait for Postgres to answer a new connection."""
 
-DATABASE_AWAY: tuple[type[Exception], ...] = (psycopg2.OperationalError, psycopg2.InterfaceError)
-"""Raised while Postgres is down, restarting, out of connections or cut off; and for deadlocks and lock time-outs."""
+DATABASE_AWAY: tuple[type[Exception], ...] = (
+    psycopg2.OperationalError,
+    psycopg2.InterfaceError,
+    psycopg2.errors.ReadOnlySqlTransaction,
+)
+"""Raised while Postgres is down, restarting, read-only, out of connections or cut off; for deadlocks and lock time-outs."""
+_NOTICE_SILENCE = {
+    "connect_timeout": CONNECT_TIMEOUT,
+    # A host that vanished without closing its connections is noticed within half a minute, not two hours.
+    "keepalives": 1,
+    "keepalives_idle": 10,
+    "keepalives_interval": 5,
+    "keepalives_count": 3,
+    "tcp_user_timeout": 20_000,
+}
+LONGEST_IDLE = "30s"
+"""How long a transaction of ours may stand still: a process frozen inside one must not keep its rows locked."""
 LockNotAvailable = psycopg2.errors.LockNotAvailable
 
 
@@ -56,7 +71,7 @@ class Database:
             pool_use_lifo=True,
             pool_reset_on_return=None,
             pool_timeout=30,
-            connect_args={"connect_timeout": CONNECT_TIMEOUT, "application_name": application_name},
+            connect_args={**_NOTICE_SILENCE, "application_name": application_name},
         )
         event.listen(self._engine, "connect", _autocommit)
 
@@ -88,7 +103,7 @@ class Database:
         with self._connection() as connection:
             driver = _driver(connection)
             cursor = driver.cursor()
-            cursor.execute("BEGIN")
+            cursor.execute(f"BEGIN; SET LOCAL idle_in_transaction_session_timeout = '{LONGEST_IDLE}'")
             try:
                 yield driver
             except BaseException:
@@ -129,13 +144,17 @@ class Database:
         try:
             yield connection
         except DATABASE_AWAY as error:
-            if isinstance(error, psycopg2.InterfaceError) or _driver(connection).closed:
+            if isinstance(error, _STALE) or _driver(connection).closed:
                 # What ended this connection has ended the idle ones too: one failure, not one per connection.
                 connection.invalidate()
                 self._engine.dispose()
             raise
         finally:
             connection.close()
+
+
+_STALE = (psycopg2.InterfaceError, psycopg2.errors.ReadOnlySqlTransaction)
+"""Ends a connection too: after a failover it leads to a node that is read-only and stays so."""
 
 
 def _driver(connection: PoolProxiedConnection) -> DriverConnection:

@@ -13,7 +13,7 @@ from reminders.domain.outcomes import Delivered
 from reminders.domain.retry_policy import Bury, Park
 from reminders.ledger.database import Database, LockNotAvailable
 from reminders.ledger.giving_back import release
-from reminders.ledger.late_truth import CONFIRMED, LATE
+from reminders.ledger.late_truth import CONFIRMED, LATE, SETTLE
 from reminders.ledger.open_claim import (
     ANSWER,
     ATTEMPT,
@@ -165,7 +165,10 @@ class PostgresFinalize:
     def record_late(self, claim: Claim, report: Report) -> None:
         given = self._given(claim, report, "")
         del given["decision"], given["body_hash"]
-        self._db.fetch(LATE, **given, claimed_at=claim.claimed_at, worker=self._worker)
+        self._db.fetch_within(LOCK_TIMEOUT_MS, LATE, **given, claimed_at=claim.claimed_at, worker=self._worker)
+        if isinstance(report.outcome, Delivered):
+            given = {"id": str(claim.delivery.reminder_id), "key": claim.delivery.delivery_key, "actor": self._worker}
+            self._db.fetch_within(LOCK_TIMEOUT_MS, SETTLE, **given)
 
     def _move(self, statement: Statement, given: dict[str, Any], alone: dict[str, Any]) -> str:
         try:

@@ -46,3 +46,31 @@ CONFIRMED = Statement(
 ), {ATTEMPT}, {END_DELIVERED}""",
     REPORT,
 )
+
+# What was given up as unknown is known now: the letter closes by itself. Somebody who holds a row is not waited for;
+# the stamp stays, and whoever looks next finds it.
+SETTLE = Statement(
+    "settle_confirmed",
+    """
+WITH picked AS MATERIALIZED (
+    SELECT l.id AS letter_id, r.id, r.delivery_key
+    FROM {s}.reminders r
+    JOIN {s}.dead_letters l ON l.reminder_id = r.id AND l.delivery_key = r.delivery_key AND l.state = 'open'
+    JOIN {s}.notification_deliveries n ON n.delivery_key = r.delivery_key
+    WHERE r.id = :id AND r.delivery_key = :key AND r.status = 'dead' AND n.confirmed_late_at IS NOT NULL
+    FOR NO KEY UPDATE OF l, r SKIP LOCKED
+), delivery AS (
+    UPDATE {s}.notification_deliveries n
+    SET status = 'delivered', uncertain_since = NULL, letter_kind = NULL, finished_at = clock_timestamp()
+    FROM picked WHERE n.delivery_key = picked.delivery_key
+), ended AS (
+    UPDATE {s}.reminders r SET status = 'delivered', last_outcome = 'delivered', finished_at = clock_timestamp()
+    FROM picked WHERE r.id = picked.id
+)
+UPDATE {s}.dead_letters l
+SET state = 'resolved', closed_at = clock_timestamp(), actor = :actor, action_reason = 'its success was reported late'
+FROM picked WHERE l.id = picked.letter_id
+RETURNING 1
+""",
+    {"id": "uuid", "key": "text", "actor": "text"},
+)

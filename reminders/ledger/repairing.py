@@ -14,16 +14,18 @@ from reminders.ledger.database import Database
 from reminders.ledger.statement import Statement
 from reminders.pipeline.ports import Lapsed
 
-# A delivery that is no longer `sending` was finalized alone, while an application held the reminder's row.
+# The moves that follow write both rows, so both are locked here or skipped: one application that holds a reminder's row
+# must not stop the scan. A delivery that is no longer `sending` was finalized alone, while an application held the reminder's row.
 LOCK_LAPSED = Statement(
     "lock_lapsed",
     """
 WITH t AS MATERIALIZED (SELECT COALESCE(:now, clock_timestamp()) AS now),
 held AS MATERIALIZED (
-    SELECT id, delivery_key, attempts, alone_deaths, route, cancel_requested_at FROM {s}.due
-    WHERE status = 'sending' AND wake_at <= (SELECT now FROM t)
-    ORDER BY wake_at LIMIT :limit
-    FOR NO KEY UPDATE SKIP LOCKED
+    SELECT d.id, d.delivery_key, d.attempts, d.alone_deaths, d.route, d.cancel_requested_at
+    FROM {s}.due d JOIN {s}.reminders r ON r.id = d.id
+    WHERE d.status = 'sending' AND d.wake_at <= (SELECT now FROM t)
+    ORDER BY d.wake_at LIMIT :limit
+    FOR NO KEY UPDATE OF d, r SKIP LOCKED
 )
 SELECT h.id::text, h.delivery_key, n.claim_number, n.status, n.on_unknown, h.attempts, h.alone_deaths, h.route,
        h.cancel_requested_at IS NOT NULL,

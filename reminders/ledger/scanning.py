@@ -21,10 +21,11 @@ LOOK = Statement(
 WITH {_T}, flight AS (
     SELECT count(*) FILTER (WHERE status = 'published' AND wake_at > (SELECT now FROM t)) AS published,
            count(*) FILTER (WHERE status = 'sending' AND wake_at > (SELECT now FROM t)) AS sending,
-           count(*) FILTER (WHERE status = 'sending' AND wake_at <= (SELECT now FROM t)) AS lapsed
+           count(*) FILTER (WHERE status = 'sending' AND wake_at <= (SELECT now FROM t)) AS lapsed,
+           count(*) FILTER (WHERE route = 'retry' AND wake_at > (SELECT now FROM t)) AS retrying
     FROM {{s}}.due WHERE status IN ('published', 'sending')
 )
-SELECT published, sending, lapsed,
+SELECT published, sending, lapsed, retrying,
        (SELECT count(*) FROM (SELECT 1 FROM {{s}}.due WHERE wake_at <= (SELECT now FROM t) AND status <> 'sending' LIMIT :limit) d),
        (SELECT extract(epoch FROM d.wake_at - (SELECT now FROM t))::float8
         FROM {{s}}.due d WHERE d.wake_at > (SELECT now FROM t) ORDER BY d.wake_at LIMIT 1)
@@ -40,6 +41,7 @@ LEASE = Statement(
 WITH {_T}, picked AS MATERIALIZED (
     SELECT id, wake_at FROM {{s}}.due
     WHERE wake_at <= (SELECT now FROM t) AND status IN ('pending', 'leased', 'published')
+      AND (:with_retries OR route <> 'retry')
     ORDER BY wake_at LIMIT :limit
     FOR NO KEY UPDATE SKIP LOCKED
 )
@@ -48,7 +50,7 @@ SET status = 'leased', wake_at = (SELECT now FROM t) + make_interval(secs => :se
 FROM picked WHERE d.id = picked.id
 RETURNING d.id::text, d.delivery_key, d.route, d.lane, picked.wake_at
 """,
-    {"now": "timestamptz", "limit": "integer", "seconds": "float8", "token": "uuid"},
+    {"now": "timestamptz", "limit": "integer", "seconds": "float8", "token": "uuid", "with_retries": "boolean"},
 )
 
 LANES_WITH_DUE_WORK = Statement(
@@ -76,6 +78,7 @@ WITH {_T}, picked AS MATERIALIZED (
     CROSS JOIN LATERAL (
         SELECT d.id, d.wake_at FROM {{s}}.due d
         WHERE d.lane = l.lane AND d.wake_at <= (SELECT now FROM t) AND d.status IN ('pending', 'leased', 'published')
+          AND (:with_retries OR d.route <> 'retry')
         ORDER BY d.wake_at LIMIT l.take
         FOR NO KEY UPDATE SKIP LOCKED
     ) head
@@ -93,6 +96,7 @@ RETURNING d.id::text, d.delivery_key, d.route, d.lane, picked.wake_at
         "limit": "integer",
         "seconds": "float8",
         "token": "uuid",
+        "with_retries": "boolean",
     },
 )
 
@@ -136,6 +140,20 @@ RETURNING d.id::text
     {"now": "timestamptz", "ids": "uuid[]", "token": "uuid", "seconds": "float8"},
 )
 
+SHORTEN_LEASE_IF_LEASED = Statement(
+    "shorten_lease",
+    f"""
+WITH {_T}, mine AS MATERIALIZED (
+    SELECT id FROM {{s}}.due
+    WHERE id = ANY(:ids) AND status = 'leased' AND lease_token = :token FOR NO KEY UPDATE SKIP LOCKED
+)
+UPDATE {{s}}.due d SET wake_at = (SELECT now FROM t) + make_interval(secs => :seconds)
+FROM mine WHERE d.id = mine.id
+RETURNING 1
+""",
+    {"now": "timestamptz", "ids": "uuid[]", "token": "uuid", "seconds": "float8"},
+)
+
 WAKE_LOST_MESSAGES = Statement(
     "wake_lost_messages",
     f"""
@@ -173,8 +191,8 @@ class PostgresScan:
         self._now = now
 
     def look(self, limit: int) -> Look:
-        published, sending, lapsed, due, seconds = self._db.fetch(LOOK, now=self._now, limit=limit)[0]
-        return Look(published=published, sending=sending, due=due, lapsed=lapsed, seconds_to_next=seconds)
+        published, sending, lapsed, retrying, due, seconds = self._db.fetch(LOOK, now=self._now, limit=limit)[0]
+        return Look(published, sending, due, lapsed, retrying, seconds)
 
     def lanes_with_due_work(self) -> list[str]:
         return [row[0] for row in self._db.fetch(LANES_WITH_DUE_WORK, now=self._now)]
@@ -182,11 +200,12 @@ class PostgresScan:
     def in_flight_by_lane(self) -> dict[str, int]:
         return {row[0]: row[1] for row in self._db.fetch(IN_FLIGHT_BY_LANE, now=self._now)}
 
-    def lease(self, limit: int, seconds: float, token: UUID) -> list[Message]:
-        return _in_turn(self._db.fetch(LEASE, now=self._now, limit=limit, seconds=seconds, token=str(token)))
+    def lease(self, limit: int, seconds: float, token: UUID, *, with_retries: bool = True) -> list[Message]:
+        given = {"limit": limit, "seconds": seconds, "token": str(token), "with_retries": with_retries}
+        return _in_turn(self._db.fetch(LEASE, now=self._now, **given))
 
     def lease_from_lanes(
-        self, lanes: Sequence[tuple[str, int]], limit: int, seconds: float, token: UUID
+        self, lanes: Sequence[tuple[str, int]], limit: int, seconds: float, token: UUID, *, with_retries: bool = True
     ) -> list[Message]:
         rows = self._db.fetch(
             LEASE_FROM_LANES,
@@ -196,6 +215,7 @@ class PostgresScan:
             limit=limit,
             seconds=seconds,
             token=str(token),
+            with_retries=with_retries,
         )
         return _in_turn(rows)
 
@@ -207,6 +227,9 @@ class PostgresScan:
 
     def take_back_if_published(self, ids: Sequence[UUID], token: UUID, seconds: float) -> None:
         self._db.fetch(TAKE_BACK_IF_PUBLISHED, now=self._now, ids=_texts(ids), token=str(token), seconds=seconds)
+
+    def shorten_lease_if_leased(self, ids: Sequence[UUID], token: UUID, seconds: float) -> None:
+        self._db.fetch(SHORTEN_LEASE_IF_LEASED, now=self._now, ids=_texts(ids), token=str(token), seconds=seconds)
 
     def wake_lost_messages(self, limit: int, older_than: float) -> int:
         return len(self._db.fetch(WAKE_LOST_MESSAGES, now=self._now, limit=limit, older_than=older_than))

@@ -22,6 +22,8 @@ logger = logging.getLogger(__name__)
 
 BUSY_PAUSES = (0.02, 0.06, 0.12)
 """Seconds to wait before asking again for a row that somebody has locked for a moment."""
+LOST_REPLY_PAUSES = (0.2, 0.5, 1.0, 2.0, 4.0)
+"""Seconds between questions whether a claim was taken whose reply was lost; together well within the claim."""
 CALL_AGAIN_AFTER = 1.0
 NO_PROVIDER_AGAIN_AFTER = 60.0
 _RUNS_THROUGH_SUSPENSION = getattr(time, "CLOCK_BOOTTIME", time.CLOCK_MONOTONIC)
@@ -48,6 +50,8 @@ class Deliver:
     providers: Callable[[str], Provider | None]
     finalize: Finalize
     policy: DeliverPolicy
+    faults: tuple[type[Exception], ...] = ()
+    """Errors that mean the database is away."""
     clock: Callable[[], float] = seconds_since_boot
     pause: Callable[[float], None] = time.sleep
 
@@ -87,7 +91,7 @@ class Deliver:
     def _claim(self, reminder_id: UUID, delivery_key: str) -> Claim | str:
         token = uuid7()
         for pause in (*BUSY_PAUSES, None):
-            claim = self.claims.claim(reminder_id, delivery_key, token, self.policy.claim)
+            claim = self._ask(reminder_id, delivery_key, token)
             if claim is not None:
                 return claim
             reason = self.claims.refusal(reminder_id, delivery_key)
@@ -96,6 +100,22 @@ class Deliver:
                 return reason
             self.pause(pause)
         raise AssertionError("the last pause is None")
+
+    def _ask(self, reminder_id: UUID, delivery_key: str, token: UUID) -> Claim | None:
+        try:
+            return self.claims.claim(reminder_id, delivery_key, token, self.policy.claim)
+        except self.faults:
+            # Crash here: perhaps `sending`, and nobody knows. The claim may have committed before its reply was lost.
+            for pause in LOST_REPLY_PAUSES:
+                self.pause(pause)
+                try:
+                    claim = self.claims.claimed_with(reminder_id, delivery_key, token)
+                except self.faults:
+                    continue
+                if claim is not None:
+                    return claim
+                break
+            raise
 
     def _provider(self, channel: str) -> Provider | None:
         try:

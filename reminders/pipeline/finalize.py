@@ -6,14 +6,16 @@ import logging
 import random
 import time
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from reminders.domain.outcomes import Rejected, Unknown
-from reminders.domain.retry_policy import Bury, Decision, Deliver, Park, decide
+from reminders.domain.retry_policy import Bury, Decision, Deliver, Park, as_known, decide
 from reminders.pipeline.ports import Claim, FinalizeLedger, Report
 
 logger = logging.getLogger(__name__)
 
+LONGEST_PAUSE = 2.0
+"""Seconds between two offers of an outcome; the scan waits longer before it repairs what an outage left behind."""
 KEEP_TRYING = 120.0
 """Seconds for which an outcome that Postgres does not take is offered again; then it is in the log alone."""
 
@@ -39,6 +41,7 @@ class Finalize:
 
     def __call__(self, claim: Claim, report: Report) -> str:
         """Commit the outcome and what follows from it; return in one word what the reminder has become."""
+        report = replace(report, outcome=as_known(report.outcome, claim.on_unknown))
         decision = decide(
             report.outcome,
             attempts_used=claim.attempts + 1,
@@ -84,7 +87,7 @@ class Finalize:
                     "finalize.database_away key=%s error=%s", claim.delivery.delivery_key, type(error).__name__
                 )
                 self.pause(wait)
-                wait = min(wait * 2, 5.0)
+                wait = min(wait * 2, LONGEST_PAUSE)
 
     def _commit_once(self, claim: Claim, report: Report, decision: Decision) -> str:
         match decision:

@@ -82,6 +82,8 @@ class Look:
     sending: int
     due: int
     lapsed: int
+    retrying: int
+    """How many of those in flight go to queue `retry`."""
     seconds_to_next: float | None
     """Until the earliest row that is not yet due wakes; None if there is none."""
 
@@ -134,13 +136,16 @@ class ScanLedger(Protocol):
 
     def in_flight_by_lane(self) -> dict[str, int]: ...
 
-    def lease(self, limit: int, seconds: float, token: UUID) -> list[Message]:
-        """Lease the rows that have been due longest, at most `limit`."""
+    def lease(self, limit: int, seconds: float, token: UUID, *, with_retries: bool = True) -> list[Message]:
+        """Lease the rows that have been due longest, at most `limit`; those of route `retry` only if asked."""
 
     def lease_from_lanes(
-        self, lanes: Sequence[tuple[str, int]], limit: int, seconds: float, token: UUID
+        self, lanes: Sequence[tuple[str, int]], limit: int, seconds: float, token: UUID, *, with_retries: bool = True
     ) -> list[Message]:
         """Lease up to a number of rows from each lane, at most `limit` in all."""
+
+    def shorten_lease_if_leased(self, ids: Sequence[UUID], token: UUID, seconds: float) -> None:
+        """Let leases end `seconds` from now."""
 
     def mark_published_if_leased(self, ids: Sequence[UUID], token: UUID, deadline: float) -> list[UUID]: ...
 
@@ -183,6 +188,9 @@ class ClaimLedger(Protocol):
     """The moves of deliver. Each is guarded."""
 
     def claim(self, reminder_id: UUID, delivery_key: str, token: UUID, seconds: float) -> Claim | None: ...
+
+    def claimed_with(self, reminder_id: UUID, delivery_key: str, token: UUID) -> Claim | None:
+        """The open claim that was taken with this token, if it was: its reply may have been lost."""
 
     def refusal(self, reminder_id: UUID, delivery_key: str) -> str:
         """Why there was no claim; a standing reason (expired, confirmed late) is turned into its own move here."""

@@ -27,6 +27,8 @@ SHORTEST_PAUSE = 0.05
 """Seconds between two looks at the least, so that a steady trickle is taken in handfuls."""
 PAUSE_WHEN_FULL = 0.025
 PAUSE_AFTER_FAULT = 1.0
+REPAIR_AFTER_FAULT = 6.0
+"""Seconds after the database was away before lapsed claims are repaired: workers that hold their outcomes come first."""
 LANES_GOOD_FOR = 1.0
 """Seconds for which the list of lanes with due work is used; finding it costs a probe per lane."""
 LOST_AFTER = 2.0
@@ -70,6 +72,9 @@ class Scan:
     _turn_ended_at: str = ""
     _excess_before: int = 0
     _excess_checked_at: float = float("-inf")
+    _repair_from: float = float("-inf")
+    looked_at: float = field(default_factory=time.monotonic)
+    """When the last pass began, by the monotonic clock: who watches the scanner can tell that it hangs."""
 
     def hold(self, seconds: float, stop: Event) -> int:
         """Keep looking for `seconds`, or until `stop` is set; return how many messages went out."""
@@ -80,6 +85,7 @@ class Scan:
                 done = self.once()
             except self.faults as error:
                 logger.warning("scan.database_away error=%s: %s", type(error).__name__, str(error).partition("\n")[0])
+                self._repair_from = time.monotonic() + REPAIR_AFTER_FAULT
                 stop.wait(PAUSE_AFTER_FAULT)
                 continue
             sent += done.published
@@ -89,8 +95,9 @@ class Scan:
     def once(self) -> Pass:
         """One pass: repair what lapsed, then lease and publish as much as there is room for."""
         limit = self.policy.batch
+        self.looked_at = time.monotonic()
         look = self.ledger.look(limit + 1)
-        if look.lapsed:
+        if look.lapsed and self.looked_at >= self._repair_from:
             repair(self.ledger, self.policy.repair, limit)
             look = self.ledger.look(limit + 1)
         room = self._room(look)
@@ -100,16 +107,20 @@ class Scan:
             return Pass(0, 0, full=True, seconds_to_next=look.seconds_to_next)
         limit = min(limit, room)
         token = uuid7()
-        messages = self._lease(look, limit, token)
+        # Few threads serve destinations that time out, ten seconds each: beyond a quarter of what may be in flight, they
+        # would only take the room of fresh reminders.
+        retry_room = max(0, max(1, self.policy.in_flight // 4) - look.retrying)
+        leased = self._lease(look, limit, token, with_retries=retry_room > 0)
         # Crash here: rows `leased`; the lease's end wakes them.
+        messages = self._within_retry_share(leased, retry_room, token)
         if not messages:
-            return Pass(0, 0, full=False, seconds_to_next=look.seconds_to_next)
+            return Pass(len(leased), 0, full=False, seconds_to_next=look.seconds_to_next)
         sent = publish(
             self.ledger, self.publisher, messages, token, redeliver=self.policy.redeliver, lease=self.policy.lease
         )
         # A broker that refuses is not full: hammering it with lease after lease would only age the leases.
-        more = sent == len(messages) and look.due > len(messages)
-        return Pass(len(messages), sent, full=more, seconds_to_next=look.seconds_to_next)
+        more = sent == len(messages) and look.due > len(leased)
+        return Pass(len(leased), sent, full=more, seconds_to_next=look.seconds_to_next)
 
     def _room(self, look: Look) -> int | None:
         """How many more messages may go out; None while the broker cannot be asked."""
@@ -117,7 +128,8 @@ class Scan:
         in_ledger = look.published + look.sending
         if on_broker is None:
             return None
-        self._notice_lost_messages(in_ledger - on_broker.queued - on_broker.held)
+        # A message in a worker's hands is nearly always one whose row is `sending`.
+        self._notice_lost_messages(look.published - on_broker.queued - max(0, on_broker.held - look.sending))
         # What workers hold is in the ledger's count, where a killed worker's share ends with its claims; among the
         # unacknowledged it would take room for as long as the visibility timeout.
         return self.policy.in_flight - max(on_broker.queued, in_ledger)
@@ -139,23 +151,31 @@ class Scan:
         if woken:
             logger.warning("scan.messages_lost count=%d: published, but no longer on the broker; sent again", woken)
 
-    def _lease(self, look: Look, limit: int, token: UUID) -> list[Message]:
+    def _lease(self, look: Look, limit: int, token: UUID, *, with_retries: bool) -> list[Message]:
         if look.due <= limit:
-            return self.ledger.lease(limit, self.policy.lease, token)
+            return self.ledger.lease(limit, self.policy.lease, token, with_retries=with_retries)
         lanes = self._lanes_in_turn()
         if len(lanes) <= 1:
-            return self.ledger.lease(limit, self.policy.lease, token)
+            return self.ledger.lease(limit, self.policy.lease, token, with_retries=with_retries)
         holding = self.ledger.in_flight_by_lane()
         share = max(1, -(-limit // len(lanes)))
         half = max(1, self.policy.in_flight // 2)
         takes = [(lane, min(share, half - holding.get(lane, 0))) for lane in lanes]
         takes = [take for take in takes if take[1] > 0]
-        messages = self.ledger.lease_from_lanes(takes, limit, self.policy.lease, token)
+        messages = self.ledger.lease_from_lanes(takes, limit, self.policy.lease, token, with_retries=with_retries)
         if not messages:
             # The list was stale: its lanes are served. The next pass finds the lanes anew.
             self._lanes_found_at = float("-inf")
         self._turn_ended_at = _last_within(takes, limit)
         return messages
+
+    def _within_retry_share(self, leased: list[Message], room: int, token: UUID) -> list[Message]:
+        """Leave out retries beyond their room; their leases end soon."""
+        retries = [message for message in leased if message.route == "retry"]
+        beyond = {message.reminder_id for message in retries[room:]}
+        if beyond:
+            self.ledger.shorten_lease_if_leased(list(beyond), token, LONGEST_PAUSE)
+        return [message for message in leased if message.reminder_id not in beyond]
 
     def _lanes_in_turn(self) -> list[str]:
         """Lanes with due work, beginning after the one at which the turn before this one ended."""

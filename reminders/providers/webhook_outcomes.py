@@ -13,6 +13,8 @@ from reminders.providers.retry_after import parse_retry_after
 
 _RETRIED = frozenset({408, 425, 429})
 _ASKS_FOR_A_PAUSE = frozenset({429, 503})
+_NOT_APPLIED = frozenset({501, 503, 505})
+"""Server errors that say the request was not taken up (RFC 9110 sections 15.6.2, 15.6.4 and 15.6.6)."""
 _LARGEST_JSON = 16 * 1024
 # What an identifier looks like, and what a telephone number written with + or an e-mail address does not.
 _REFERENCE = re.compile(r"[A-Za-z0-9][A-Za-z0-9._:/-]{0,199}", re.ASCII)
@@ -21,8 +23,9 @@ _REFERENCE = re.compile(r"[A-Za-z0-9][A-Za-z0-9._:/-]{0,199}", re.ASCII)
 def outcome_of(status: int, headers: Mapping[str, str], body_excerpt: bytes, *, now: datetime) -> Outcome:
     """Map a final answer to an outcome.
 
-    A 2xx is a success whatever its body is: broken, cut off, too large or binary. 408, 425, 429 and every 5xx say that
-    the request was not applied, or that a receiver which keeps our contract will recognise the repeat. 3xx is refused,
+    A 2xx is a success whatever its body is: broken, cut off, too large or binary. 408, 425, 429, 501, 503 and 505 say
+    that the request was not applied; any other 5xx may hide an effect, and is repeated only to a receiver that keeps our
+    contract and recognises the repeat. 3xx is refused,
     because a redirected POST would reach an address that nobody checked. Any other 4xx is a decision of the receiver;
     so is 409, which the contract reserves for a real conflict, while a repeat is answered like the first. What is no
     final status (1xx, 600 and above) tells nothing. `now` dates a `Retry-After` that is a date.
@@ -34,7 +37,8 @@ def outcome_of(status: int, headers: Mapping[str, str], body_excerpt: bytes, *, 
         after = None
         if status in _ASKS_FOR_A_PAUSE and (value := _header(headers, "retry-after")):
             after = parse_retry_after(value, now)
-        return Retry(error_class, _reason(status, headers, body_excerpt), status, after)
+        maybe_applied = status >= 500 and status not in _NOT_APPLIED
+        return Retry(error_class, _reason(status, headers, body_excerpt), status, after, maybe_applied)
     if 300 <= status <= 399:
         reason = f"HTTP {status}: redirects are not followed; make the final address the destination"
         return Rejected(error_class, reason, status)

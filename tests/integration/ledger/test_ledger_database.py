@@ -9,7 +9,7 @@ from integration.ledger.world import CLAIM
 from reminders.domain.errors import SettingsError
 from reminders.domain.identity import uuid7
 from reminders.ledger.claiming import PostgresClaims
-from reminders.ledger.database import Database, driver_url
+from reminders.ledger.database import DATABASE_AWAY, Database, driver_url
 from reminders.ledger.scanning import LOOK, PostgresScan
 
 
@@ -111,3 +111,21 @@ def test_every_form_of_address_names_the_driver_and_keeps_the_rest(given):
 def test_another_address_is_refused_without_being_shown(given):
     with pytest.raises(SettingsError, match="DATABASE_URL"):
         driver_url(given)
+
+
+def test_a_connection_that_leads_to_a_read_only_node_is_given_up(world, own):
+    """After a failover the old address may answer, read-only, for as long as the connection lives."""
+    made = world.schedule()
+    scan = PostgresScan(own)
+    with own.transaction() as connection, connection.cursor() as cursor:
+        cursor.execute("SET SESSION default_transaction_read_only = on")
+    with pytest.raises(DATABASE_AWAY):
+        scan.lease(10, 60.0, uuid7())
+    assert [message.reminder_id for message in scan.lease(10, 60.0, uuid7())] == [made.id]
+
+
+def test_a_transaction_of_ours_that_stands_still_is_ended_by_postgres(own):
+    """A process frozen inside it must not keep its rows locked."""
+    with own.transaction() as connection, connection.cursor() as cursor:
+        cursor.execute("SHOW idle_in_transaction_session_timeout")
+        assert cursor.fetchone() == ("30s",)

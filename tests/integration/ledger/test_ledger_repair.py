@@ -235,3 +235,36 @@ def test_the_retry_of_an_attempt_that_is_unknown_is_counted_as_one(world):
     at = die(world, made, at=60)
     assert world.column("due", "attempts", made.id) == 2
     assert world.opened(made, now=world.lapse(at)).attempts == 2
+
+
+@pytest.mark.parametrize("table", ["reminders", "due"])
+def test_one_row_that_an_application_holds_does_not_stop_the_repair_of_others(world, table):
+    held, other = world.schedule(), world.schedule()
+    for made in (held, other):
+        world.opened(made)
+    with world.connect() as caller, caller.cursor() as cursor:
+        cursor.execute(f"SELECT 1 FROM reminders.{table} WHERE id = %s FOR UPDATE", (str(held.id),))
+        assert world.start(world.repair).result(5) == 1
+        assert world.status(held.id) == ("sending", "sending")
+        assert world.status(other.id) == ("pending", "retrying")
+    assert world.repair() == 1
+    assert world.status(held.id) == ("pending", "retrying")
+
+
+def test_after_an_outage_workers_that_hold_outcomes_come_before_the_repair(world):
+    made = world.schedule()
+    world.opened(made)
+    scan = world.scanning(now=world.lapse(CLAIM + 1))
+    scan.faults = (ConnectionError,)
+    looks = scan.ledger.look
+
+    def away_once(limit):
+        scan.ledger.look = looks
+        raise ConnectionError
+
+    scan.ledger.look = away_once
+    scan.hold(1.5, Event())
+    assert world.status(made.id) == ("sending", "sending")
+    scan._repair_from = 0.0
+    scan.once()
+    assert world.status(made.id)[1] == "retrying"

@@ -205,3 +205,58 @@ def test_what_is_logged_names_no_destination_and_no_data(world, caplog):
     assert made.delivery_key in caplog.text
     assert "Ada" not in caplog.text
     assert "someone@" not in caplog.text
+
+
+class LostReplies:
+    """Claims whose first reply is lost on its way, after the commit or before it."""
+
+    def __init__(self, claims, *, committed: bool) -> None:
+        self.claims = claims
+        self.committed = committed
+        self.lost = False
+
+    def __getattr__(self, name):
+        return getattr(self.claims, name)
+
+    def claim(self, *arguments):
+        if self.lost:
+            return self.claims.claim(*arguments)
+        self.lost = True
+        if self.committed:
+            assert self.claims.claim(*arguments) is not None
+        raise ConnectionError
+
+
+@pytest.mark.parametrize("deduplicates", [True, False])
+def test_a_claim_whose_reply_is_lost_is_asked_for_with_its_token_and_goes_on(world, deduplicates):
+    made = world.schedule(deduplicates=deduplicates)
+    world.published()
+    provider = ScriptedProvider()
+    deliver = world.deliver(provider, claims=LostReplies(world.claims(), committed=True), faults=(ConnectionError,))
+    assert deliver(made.id, made.delivery_key) == "delivered"
+    assert world.attempts(made.id) == [(1, "delivered", "")]
+    assert len(provider.calls) == 1
+    assert world.letters(made.id) == []
+
+
+def test_a_claim_that_did_not_commit_is_the_queues_to_retry(world):
+    made = world.schedule()
+    world.published()
+    provider = ScriptedProvider()
+    deliver = world.deliver(provider, claims=LostReplies(world.claims(), committed=False), faults=(ConnectionError,))
+    with pytest.raises(ConnectionError):
+        deliver(made.id, made.delivery_key)
+    assert provider.calls == []
+    assert deliver(made.id, made.delivery_key) == "delivered"
+
+
+@pytest.mark.parametrize(("deduplicates", "status"), [(True, "pending"), (False, "dead")])
+def test_an_error_that_may_hide_an_effect_is_repeated_only_where_the_destination_deduplicates(
+    world, deduplicates, status
+):
+    made = world.schedule(deduplicates=deduplicates)
+    world.published()
+    provider = ScriptedProvider(Retry("http_504", "HTTP 504", 504, maybe_applied=True))
+    world.deliver(provider)(made.id, made.delivery_key)
+    assert world.status(made.id)[0] == status
+    assert [letter[0] for letter in world.letters(made.id)] == ([] if deduplicates else ["unknown"])

@@ -8,7 +8,7 @@ from datetime import timedelta
 import pytest
 
 import reminders
-from integration.ledger.world import NOW, World
+from integration.ledger.world import NOW, ScriptedProvider, World
 
 OTHERS = "bcdefghijk"
 
@@ -109,3 +109,24 @@ def finish(world: World, messages) -> None:
     deliver = world.deliver(ScriptedProvider())
     for message in messages:
         assert deliver(message.reminder_id, message.delivery_key) == "delivered"
+
+
+def test_retries_of_destinations_that_time_out_take_a_quarter_of_the_room_at_most(world):
+    slow = [world.schedule(tenant_id="slow") for _ in range(60)]
+    world.sql("UPDATE reminders.due SET route = 'retry'")
+    scan = world.scanning(in_flight=40)
+    scan.once()
+    first = world.broker.take()
+    assert [message.route for message in first] == ["retry"] * 10
+    fresh = world.schedule(tenant_id="fresh")
+    scan.once()
+    assert [message.reminder_id for message in world.broker.take()] == [fresh.id]
+
+    deliver = world.deliver(ScriptedProvider())
+    for message in first:
+        assert deliver(message.reminder_id, message.delivery_key) == "delivered"
+    # Those that found no room were not put off for a whole lease: they go as soon as there is some again.
+    later = world.scanning(in_flight=40, now=world.lapse(2))
+    later.once()
+    assert len(world.broker.take()) == 10
+    assert len(slow) == 60
