@@ -18,11 +18,12 @@ $(STAMP): requirements.lock pyproject.toml
 demo: install
 	@$(BIN)/reminders demo
 
+# Most tests wait for processes rather than compute: two at a time, each file in one of them.
 test: install
-	$(BIN)/python -m pytest -m "not long"
+	$(BIN)/python -m pytest -m "not long" --numprocesses 2 --dist loadfile
 
 test-full: install
-	$(BIN)/python -m pytest
+	$(BIN)/python -m pytest --numprocesses 2 --dist loadfile
 
 check: install
 	$(BIN)/ruff format --check .

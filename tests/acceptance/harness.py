@@ -184,6 +184,17 @@ class Stack:
             cursor.execute(sql, parameters)
             return cursor.fetchall()
 
+    def execute(self, sql: str) -> None:
+        """Change the ledger behind everybody's back."""
+        with self.database.transaction() as connection, connection.cursor() as cursor:
+            cursor.execute("SET LOCAL search_path = reminders")
+            cursor.execute(sql)
+
+    def call(self, task: str, *arguments: str) -> None:
+        """Send a task as an operator does."""
+        command = [f"{BIN}/celery", "-A", "reminders", "call", task, *arguments]
+        subprocess.run(command, env=self.environ, cwd=ROOT, capture_output=True, check=True, timeout=60)
+
     def counts(self) -> dict[str, int]:
         return dict(self.query("SELECT status, count(*) FROM reminders_v1 GROUP BY status"))
 
