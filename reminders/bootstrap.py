@@ -4,14 +4,15 @@ from __future__ import annotations
 
 import os
 import socket
-from dataclasses import replace
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
 from functools import lru_cache
 
 from sqlalchemy.exc import TimeoutError as PoolTimeout
 
 from reminders.broker.gauge import RedisGauge
 from reminders.broker.publishing import KombuPublisher
-from reminders.domain.errors import InvalidInput, SettingsError
+from reminders.domain.errors import RemindersError, SettingsError
 from reminders.embedded import attach
 from reminders.embedded_secret import with_laptop_defaults
 from reminders.ledger.claiming import PostgresClaims
@@ -98,18 +99,52 @@ def scan() -> Scan:
     return scan_of(installation(), scan_ledger())
 
 
+def scan_looked_at() -> float | None:
+    """When this process's scanner last began a look, by `time.monotonic`; None before there is one."""
+    return scan().looked_at if scan.cache_info().currsize else None
+
+
+@dataclass(frozen=True, slots=True)
+class Channels:
+    """The installed channels of one process: those that can send, and why the others cannot, in a line each."""
+
+    ready: Mapping[str, Provider]
+    faults: Mapping[str, str]
+    formats: Mapping[str, int]
+    """The body format of each that could be loaded, ready or not: a first claim pins it, and may be given back."""
+
+
+def channels(settings: Settings) -> Channels:
+    """Ask each installed channel whether it can send with `settings`."""
+    ready: dict[str, Provider] = {}
+    faults: dict[str, str] = {}
+    formats: dict[str, int] = {}
+    for channel in registry.channels():
+        try:
+            provider = registry.load(channel, settings)
+            formats[channel] = provider.body_format
+            provider.ready()
+        except RemindersError as error:
+            faults[channel] = " ".join(str(error).split())
+        except Exception as error:  # noqa: BLE001 - another package's: one broken channel must not stop the others
+            faults[channel] = f"its provider raised {type(error).__name__} when asked whether it is ready"
+        else:
+            ready[channel] = provider
+    return Channels(ready, faults, formats)
+
+
 def deliver_of(settings: Settings, db: Database, *, worker: str) -> Deliver:
-    """The deliver stage of one worker process called `worker`. Raises `SettingsError` if a channel cannot send."""
-    installed = [registry.load(channel, settings) for channel in registry.channels()]
-    for provider in installed:
-        provider.ready()
-    formats = {provider.channel: provider.body_format for provider in installed}
+    """The deliver stage of one worker process called `worker`.
+
+    A reminder of a channel that cannot send here keeps its attempts: its claim is given back, and it is tried again.
+    """
+    installed = channels(settings)
     retry = RetryPolicy(settings.max_attempts, settings.retry_delays, settings.max_wait)
     finalize = PostgresFinalize(db, worker=worker)
-    claims = PostgresClaims(db, worker=worker, formats=formats)
+    claims = PostgresClaims(db, worker=worker, formats=installed.formats, window=settings.dedup_window)
     return Deliver(
         claims=claims,
-        providers=lambda channel: _provider(channel, settings),
+        providers=installed.ready.get,
         finalize=Finalize(finalize, retry, DATABASE_FAULTS),
         policy=DeliverPolicy(settings.claim, settings.http_deadline),
         faults=DATABASE_FAULTS,
@@ -120,10 +155,3 @@ def deliver_of(settings: Settings, db: Database, *, worker: str) -> Deliver:
 def deliver() -> Deliver:
     """This process's deliver stage."""
     return deliver_of(installation(), database(), worker=f"{socket.gethostname()}:{os.getpid()}")
-
-
-def _provider(channel: str, settings: Settings) -> Provider | None:
-    try:
-        return registry.load(channel, settings)
-    except InvalidInput:
-        return None

@@ -10,17 +10,30 @@ from typing import Any
 
 import click
 from celery import Celery, signals
+from celery.bin.base import CLIContext
+from kombu.exceptions import OperationalError
+from kombu.utils.url import sanitize_url
 
+from reminders.broker.link import BrokerAway, Link
+from reminders.broker.log_pace import pace_logs
 from reminders.broker.shutdown import shutting_down
 from reminders.broker.watch import watch
 from reminders.celery_options import SCAN_TASK, options
-from reminders.domain.errors import SettingsError
+from reminders.domain.errors import RemindersError, ServiceUnavailable, SettingsError
 from reminders.flower_guard import guard_flower
 from reminders.settings import Settings, load
 
 logger = logging.getLogger(__name__)
 
-app = Celery("reminders", set_as_current=False, amqp="reminders.broker.transport:AMQP", include=["reminders.tasks"])
+ONE_SHOT = frozenset({"call", "purge"})
+"""Commands of `celery` that would answer a broker that is away with a traceback. The others say it, or wait for it."""
+
+app = Celery(
+    "reminders",
+    set_as_current=False,
+    amqp="reminders.broker.transport:AMQP",
+    include=["reminders.tasks", "reminders.management_tasks"],
+)
 
 
 class _Options(Mapping[str, Any]):
@@ -31,7 +44,17 @@ class _Options(Mapping[str, Any]):
 
     @cached_property
     def _read(self) -> dict[str, Any]:
-        return options(load())
+        command = _celery_command()
+        try:
+            settings = load()
+            found = options(settings)
+            if command in ONE_SHOT:
+                _require_broker(settings, found["broker_url"])
+        except RemindersError as error:
+            if command is None:
+                raise
+            raise SystemExit(str(error)) from error
+        return found
 
     def __getitem__(self, name: str) -> Any:
         return self._read[name]
@@ -50,14 +73,28 @@ def wake_scan(settings: Settings) -> None:
     """Put one wake-up on the scan's queue. Logs a broker that is away; beat sends the next one."""
     try:
         app.send_task(SCAN_TASK, expires=settings.scan_every)
-    except app.connection_for_write().recoverable_connection_errors as error:
+    except (OperationalError, *app.connection_for_write().recoverable_connection_errors) as error:
         logger.warning("Could not wake the scan (%s); beat will", error)
 
 
+def _celery_command() -> str | None:
+    """The name of the `celery` command that this process runs; None in any other program."""
+    context = click.get_current_context(silent=True)
+    return context.info_name if context is not None and isinstance(context.obj, CLIContext) else None
+
+
 def _on_worker_init(sender: Any, **_: Any) -> None:
-    if sender.app is app:
-        settings = load()
-        watch(sender, settings, lambda: wake_scan(settings))
+    if sender.app is not app:
+        return
+    pace_logs()
+    from reminders import bootstrap, readiness  # noqa: PLC0415 - beat and Flower need no ledger
+
+    try:
+        readiness.check_worker(tuple(app.amqp.queues.consume_from))
+    except RemindersError as error:
+        raise SystemExit(str(error)) from error  # Celery's signals log and pass over any other exception
+    settings = load()
+    watch(sender, settings, lambda: wake_scan(settings), bootstrap.scan_looked_at)
 
 
 def _on_worker_shutting_down(**_: Any) -> None:
@@ -66,6 +103,7 @@ def _on_worker_shutting_down(**_: Any) -> None:
 
 def _on_beat_init(sender: Any, **_: Any) -> None:
     if sender.app is app:
+        pace_logs()
         wake_scan(load())
 
 
@@ -76,13 +114,25 @@ def _quiet_celery(**_: Any) -> None:
 
 
 def _on_import_modules(sender: Any, **_: Any) -> None:
-    # Flower has no signal of its own; this one comes before it listens. It also comes in every other command.
-    context = click.get_current_context(silent=True)
-    if sender is app and context is not None and context.info_name == "flower":
+    # Flower has no signal of its own; this one comes before it listens.
+    if sender is app and _celery_command() == "flower":
         try:
             guard_flower(app, load(), os.environ)
         except SettingsError as error:
-            raise SystemExit(str(error)) from error  # Celery's signals log and pass over any other exception
+            raise SystemExit(str(error)) from error  # as above
+
+
+def _require_broker(settings: Settings, url: str) -> None:
+    link = Link(settings)
+    try:
+        with link.channel():
+            pass
+    except BrokerAway as error:
+        raise ServiceUnavailable(
+            f"Redis does not answer at {sanitize_url(url)}: {error}\nCheck REDIS_URL and that the server is up"
+        ) from error
+    finally:
+        link.close()
 
 
 # Weak references would let the handlers go.

@@ -15,6 +15,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from reminders.domain.errors import SettingsError
+from reminders.embedded.placement import why_closed
 from reminders.settings import PREFIX, Secret, Settings
 
 logger = logging.getLogger(__name__)
@@ -36,8 +37,7 @@ def with_laptop_defaults(settings: Settings, environ: Mapping[str, str] | None =
     allow_private = settings.allow_private or not environ.get(PREFIX + "ALLOW_PRIVATE")
     secret = settings.webhook_secret
     if secret is None:
-        first_time = not (settings.home.expanduser() / FILE_NAME).exists()
-        secret = development_secret(settings.home)
+        secret, first_time = _kept_or_made(settings.home)
         if first_time and allow_private:
             logger.warning(
                 "Neither DATABASE_URL nor REDIS_URL is set: this is for development, so webhooks may also go to http:// "
@@ -51,22 +51,29 @@ def development_secret(home: Path) -> Secret:
 
     Raises `SettingsError`.
     """
+    return _kept_or_made(home)[0]
+
+
+def _kept_or_made(home: Path) -> tuple[Secret, bool]:
+    """The secret, and whether it was made just now."""
     home = home.expanduser()
     path = home / FILE_NAME
+    made = False
     try:
         text = _read(path)
         if text is None:
+            made = True
             _make_home(home)
             _write_if_absent(path, secrets.token_urlsafe(32))
             text = _read(path) or ""
     except OSError as error:
         raise SettingsError(
-            f"The signing secret cannot be kept in {path}: {error.strerror}\n"
+            f"The signing secret cannot be kept in {path}: {why_closed(home, error)}\n"
             "Set REMINDERS_HOME to a folder you own, or set REMINDERS_WEBHOOK_SECRET"
         ) from error
     if len(text) < _SHORTEST:
         raise SettingsError(f"{path} holds no signing secret\nRemove the file, or set REMINDERS_WEBHOOK_SECRET")
-    return Secret(text)
+    return Secret(text), made
 
 
 def _read(path: Path) -> str | None:

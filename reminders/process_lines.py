@@ -56,6 +56,11 @@ def worker_children(
     ]
 
 
+def readiness_child(queues: Sequence[str]) -> Child:
+    """What runs before the workers of `queues`: it ends when they can do their work. (The parent itself stays small.)"""
+    return Child("ready", (sys.executable, "-m", "reminders.readiness", *dict.fromkeys(queues)))
+
+
 def _size(settings: Settings, queues: Sequence[str]) -> tuple[int, int]:
     """Processes and threads by default: the most that any of `queues` asks for."""
     sizes = {

@@ -55,13 +55,21 @@ class Child:
     environ: Mapping[str, str] = field(default_factory=dict, repr=False)
 
 
-def supervise(children: Sequence[Child], grace: float, output: Output | None = None) -> int:
+def supervise(
+    children: Sequence[Child], grace: float, output: Output | None = None, *, first: Child | None = None
+) -> int:
     """Keep `children` running until a stop signal; return the exit code, 0.
+
+    `first` runs before them: when it ends with 0 they are started; with anything else that is the exit code, and none is.
 
     Children get SIGTERM then, and SIGKILL once `grace` seconds have passed. Needs the main thread. What children print
     goes where this process prints or, line by line, to `output`, which is called from several threads.
     """
     with _Signals() as signals, _Lifeline() as lifeline:
+        if first is not None:
+            code = _run(_Slot(first, grace, lifeline, output), grace, signals)
+            if code != 0:
+                return code
         slots = [_Slot(child, grace, lifeline, output) for child in children]
         while not signals.stop:
             for slot in slots:
@@ -70,6 +78,18 @@ def supervise(children: Sequence[Child], grace: float, output: Output | None = N
         logger.info("Stopping; at most %.0f s", grace)
         _stop(slots, grace, signals)
     return 0
+
+
+def _run(slot: _Slot, grace: float, signals: _Signals) -> int:
+    """Run one child to its end, and return its exit code; 0 when a stop signal ended it."""
+    slot.tend()
+    while slot.alive() and not signals.stop:
+        signals.wait(60.0)
+    if signals.stop:
+        _stop([slot], grace, signals)
+        return 0
+    slot.reap()
+    return slot.exit_code()
 
 
 def _stop(slots: Sequence[_Slot], grace: float, signals: _Signals) -> None:
@@ -115,6 +135,11 @@ class _Slot:
 
     def alive(self) -> bool:
         return self._process is not None and self._process.poll() is None
+
+    def exit_code(self) -> int:
+        """How the process ended, as a shell tells it; 1 if it could not be started."""
+        code = 1 if self._process is None else self._process.wait()
+        return 128 - code if code < 0 else code
 
     def send(self, signum: int) -> None:
         if self._process is not None:

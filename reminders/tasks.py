@@ -13,7 +13,6 @@ from reminders import bootstrap
 from reminders.broker.shutdown import shutting_down
 from reminders.celery import app
 from reminders.celery_options import DELIVER_TASK, SCAN_TASK
-from reminders.ledger.review import LetterFilter, redrive
 from reminders.ledger.status import make_partitions
 
 logger = logging.getLogger(__name__)
@@ -41,34 +40,20 @@ def scan_due() -> int:
     retry_backoff_max=30,
     retry_jitter=True,
 )
-def deliver(reminder_id: str, delivery_key: str, *_more: Any, **_named: Any) -> str:
-    """Deliver one reminder. Retried by Celery only while no claim has committed; later arguments are tolerated."""
+def deliver(*arguments: Any, **named: Any) -> str:
+    """Deliver one reminder: `reminder_id` and `delivery_key`, by place or by name; any others are passed over.
+
+    Retried by Celery only while no claim has committed.
+    """
+    given = {**named, **dict(zip(("reminder_id", "delivery_key"), arguments, strict=False))}
     try:
-        parsed = UUID(reminder_id)
-        key = str(delivery_key)
-    except (ValueError, TypeError, AttributeError):
+        reminder_id, key = UUID(given["reminder_id"]), given["delivery_key"]
+    except (KeyError, ValueError, TypeError, AttributeError):
+        key = None
+    if not (isinstance(key, str) and key.isascii() and key.isprintable()):
         logger.warning("deliver.malformed: the message names no reminder and is dropped")
         return "malformed"
-    return bootstrap.deliver()(parsed, key)
-
-
-@task(name="reminders.redrive_dead_letters")
-def redrive_dead_letters(
-    *,
-    actor: str,
-    reason: str,
-    ids: list[str] | None = None,
-    tenant: str | None = None,
-    kind: str | None = None,
-    channel: str | None = None,
-    limit: int = 1000,
-    checked: bool = False,
-) -> int:
-    """Send dead letters' reminders again; see `reminders dlq redrive`. Returns how many."""
-    wanted = LetterFilter(ids=[UUID(each) for each in ids or ()], tenant=tenant, kind=kind, channel=channel)
-    redriven = redrive(bootstrap.database(), wanted, actor=actor, reason=reason, limit=limit, checked=checked)
-    logger.info("review.redriven count=%d actor=%s", len(redriven), actor)
-    return len(redriven)
+    return bootstrap.deliver()(reminder_id, key)
 
 
 @task(name="reminders.make_partitions")
@@ -77,10 +62,14 @@ def make_attempt_partitions() -> list[str]:
     return make_partitions(bootstrap.database())
 
 
-def _count_dropped_tick(request: Any, expired: bool = False, **_: Any) -> None:
-    if expired and request.name == SCAN_TASK:
-        logger.warning("scan.tick_dropped: it waited longer than a period")
+def _count_dropped_tick(sender: Any, expired: bool = False, **_: Any) -> None:
+    if not expired or sender.name != SCAN_TASK:
+        return
+    logger.warning("scan.tick_dropped: it waited longer than a period")
+    try:
         bootstrap.scan_ledger().record_tick(dropped=1)
+    except bootstrap.DATABASE_FAULTS:
+        logger.warning("scan.tick_not_recorded: the database is away")
 
 
 signals.task_revoked.connect(_count_dropped_tick, weak=False)

@@ -23,7 +23,9 @@ CREATE TABLE {s}.reminders (
     user_id text NOT NULL CHECK (user_id <> ''),
     kind text NOT NULL CHECK (kind <> ''),
     channel text NOT NULL CHECK (channel <> ''),
+    destination text NOT NULL,
     destination_id uuid NOT NULL,
+    deduplicates boolean NOT NULL,
     reference text,
     slot text NOT NULL DEFAULT '',
     data jsonb NOT NULL DEFAULT '{}' CHECK (jsonb_typeof(data) = 'object'),
@@ -120,7 +122,7 @@ CREATE TABLE {s}.dead_letters (
     id uuid PRIMARY KEY,
     reminder_id uuid NOT NULL,
     delivery_key text NOT NULL,
-    kind text NOT NULL CHECK (kind IN ('destination', 'unknown', 'pipeline')),
+    kind text NOT NULL CHECK (kind IN ('destination', 'unknown', 'pipeline', 'expired')),
     error_class text NOT NULL,
     reason text NOT NULL,
     attempts integer NOT NULL,
@@ -128,12 +130,24 @@ CREATE TABLE {s}.dead_letters (
     opened_at timestamptz NOT NULL DEFAULT clock_timestamp(),
     closed_at timestamptz,
     actor text,
+    host text,
     action_reason text,
+    checked boolean NOT NULL DEFAULT false,
+    lifted_expiry timestamptz,
+    resolution text CHECK (resolution IN ('delivered', 'not_sent')),
+    resolution_reference text,
+    note text,
     CHECK ((state = 'open') = (closed_at IS NULL)),
-    CHECK ((state <> 'open') <= (actor IS NOT NULL AND action_reason IS NOT NULL))
+    CHECK ((state <> 'open') <= (actor IS NOT NULL AND action_reason IS NOT NULL)),
+    CHECK ((kind = 'expired') <= (state = 'redriven')),
+    CHECK ((checked OR lifted_expiry IS NOT NULL) <= (state = 'redriven')),
+    CHECK ((resolution IS NOT NULL) <= (state = 'resolved')),
+    CHECK ((resolution_reference IS NOT NULL) <= COALESCE(resolution = 'delivered', false)),
+    CHECK ((note IS NOT NULL) <= (resolution IS NOT NULL))
 );
 CREATE UNIQUE INDEX dead_letters_one_open ON {s}.dead_letters (reminder_id) WHERE state = 'open';
 CREATE INDEX dead_letters_open ON {s}.dead_letters (opened_at) WHERE state = 'open';
+CREATE INDEX dead_letters_not_sent ON {s}.dead_letters (reminder_id) WHERE resolution = 'not_sent';
 CREATE INDEX dead_letters_reminder ON {s}.dead_letters (reminder_id);
 
 CREATE TABLE {s}.ticks (

@@ -5,6 +5,10 @@ from __future__ import annotations
 import hashlib
 import logging
 from threading import Lock
+from traceback import extract_tb
+from typing import Any
+
+from kombu.utils.json import dumps
 
 logger = logging.getLogger(__name__)
 
@@ -37,3 +41,10 @@ def drop(raw: bytes, queue: str, fault: str) -> None:
     logger.error(
         "Dropped %d bytes from queue %s (sha256 %s): not a task message, it %s", len(raw), queue, digest, fault
     )
+
+
+def drop_unread(message: Any, queue: str, error: Exception) -> None:
+    """The same for a decoded message that looked right and made its consumer raise `error`."""
+    place = extract_tb(error.__traceback__)[-1]
+    raw = dumps(message).encode()  # type: ignore[no-untyped-call]
+    drop(raw, queue, f"makes the consumer fail ({type(error).__name__} in {place.name}, line {place.lineno})")

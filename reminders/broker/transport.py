@@ -6,7 +6,7 @@ a task), and hands whatever it pops from a queue to code that ends the worker wh
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from functools import partial
 from time import monotonic
@@ -14,15 +14,21 @@ from typing import Any
 
 import celery.app.amqp
 import kombu.connection
+from kombu.exceptions import OperationalError
 from kombu.transport import redis as stock
+from redis import RedisError
 
 from reminders.broker.envelope import fault_of
-from reminders.broker.junk import drop
+from reminders.broker.junk import drop, drop_unread
+from reminders.broker.shutdown import shutting_down
 
 BLANK = "-"
 """Stands for arguments wherever Celery would show them. Not empty: Celery takes an empty text for a missing one."""
 RECONNECT_AT_MOST = 5.0
 """Seconds between two attempts to reach a broker that is away; kombu's own climb to 30."""
+BROKER_FAULTS = (RedisError, OSError, OperationalError)
+"""What the broker or the way to it can raise while a message is taken. (kombu's own list has `KeyError` in it, which a
+message can cause.)"""
 
 
 class CheckedClient(stock.PrefixedStrictRedis):
@@ -72,6 +78,30 @@ class Channel(stock.Channel):
     polled_at: float = 0.0
     """When the broker was last asked for a message, by `time.monotonic`; 0.0 before the first time."""
     _kept_client: Any = None
+
+    def basic_consume(self, queue: str, no_ack: bool, *args: Any, **kwargs: Any) -> Any:
+        consumer_tag = super().basic_consume(queue, no_ack, *args, **kwargs)  # type: ignore[no-untyped-call]
+        callbacks = self.connection._callbacks  # noqa: SLF001 - kombu makes the message and notes it in there
+        callbacks[queue] = partial(self._take, callbacks[queue], queue, no_ack)
+        return consumer_tag
+
+    def _take(self, take: Callable[[Any], Any], queue: str, no_ack: bool, message: Any) -> Any:
+        """Hand a message to whoever consumes `queue`; should they fail on it, it is gone and not put back.
+
+        The last line of defence: Celery would end the worker, the message would be put back and end the next one. A
+        reminder whose message is dropped here is brought back by the ledger.
+        """
+        try:
+            return take(message)
+        except (*BROKER_FAULTS, MemoryError):
+            raise
+        except Exception as error:
+            if shutting_down.is_set():
+                raise  # the pool takes nothing any more: no fault of the message, which is put back
+            drop_unread(message, queue, error)
+            if not no_ack:
+                self.basic_reject(message["properties"]["delivery_tag"], requeue=False)  # type: ignore[no-untyped-call]
+            return None
 
     def _get_client(self) -> Any:
         super()._get_client()  # type: ignore[no-untyped-call]  # refuses a redis-py that is too old

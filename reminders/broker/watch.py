@@ -17,6 +17,7 @@ from reminders.broker import junk
 from reminders.broker.link import BrokerAway, Link
 from reminders.broker.presence import Presence, announce
 from reminders.broker.shutdown import shutting_down
+from reminders.celery_options import SCAN_TASK
 from reminders.settings import Settings
 
 logger = logging.getLogger(__name__)
@@ -34,17 +35,35 @@ SCAN_IDLE = 5.0
 """Seconds without a scan after which a scanner wakes itself, should the tick have been lost with the broker's data."""
 
 
-def watch(worker: Any, settings: Settings, wake_scan: Callable[[], None]) -> None:
-    """Start watching `worker`, Celery's WorkController, from its initialisation on."""
-    thread = _Watch(worker, settings, wake_scan)
+STUCK_AFTER = 30.0
+"""Seconds without a look of the running scan after which the worker is ended: a connection that swallowed a reply, say.
+A look with every server away takes some 20."""
+
+
+def watch(
+    worker: Any, settings: Settings, wake_scan: Callable[[], None], looked_at: Callable[[], float | None]
+) -> None:
+    """Start watching `worker`, Celery's WorkController, from its initialisation on.
+
+    `looked_at` says when its scan last began a look, by `time.monotonic`; None if it never did.
+    """
+    thread = _Watch(worker, settings, wake_scan, looked_at)
     Thread(target=thread.run, name="watch", daemon=True).start()
 
 
 class _Watch:
-    def __init__(self, worker: Any, settings: Settings, wake_scan: Callable[[], None]) -> None:
+    def __init__(
+        self,
+        worker: Any,
+        settings: Settings,
+        wake_scan: Callable[[], None],
+        looked_at: Callable[[], float | None],
+    ) -> None:
         self._worker = worker
         self._settings = settings
         self._wake_scan = wake_scan
+        self._looked_at = looked_at
+        self._scanning_since: float | None = None
         self._link = Link(settings)
         self._announced: Presence | None = None
         self._unheard = -STARTING
@@ -78,7 +97,8 @@ class _Watch:
             return
         self._unheard = 0 if self._listens(consumer) else self._unheard + 1
         if self._unheard > DEAF_AFTER:
-            self._end()
+            self._end(f"The consumer has asked the broker nothing at {self._unheard} looks")
+        self._end_if_stuck()
         if ready and "scan" in self._queues():
             self._keep_scanning()
 
@@ -97,8 +117,19 @@ class _Watch:
             self._scan_seen = monotonic()
             self._wake_scan()
 
-    def _end(self) -> None:
-        logger.critical("The consumer has asked the broker nothing at %d looks; ending this worker", self._unheard)
+    def _end_if_stuck(self) -> None:
+        now = monotonic()
+        if not any(request.task.name == SCAN_TASK for request in tuple(state.active_requests)):
+            self._scanning_since = None
+            return
+        if self._scanning_since is None:
+            self._scanning_since = now
+        silent = now - max(self._scanning_since, self._looked_at() or 0.0)
+        if silent > STUCK_AFTER:
+            self._end(f"The scan has not looked for {silent:.0f} s")
+
+    def _end(self, reason: str) -> None:
+        logger.critical("%s; ending this worker", reason)
         os.kill(os.getpid(), signal.SIGTERM)
         # Crash here: whatever is claimed stays `sending`; the scan repairs it at the claim's end.
         self._pace.wait(self._settings.grace)

@@ -16,8 +16,19 @@ from reminders.domain.errors import InvalidInput
 
 @cache
 def known_zones() -> frozenset[str]:
-    """Every zone name of the pinned `tzdata` release."""
-    return frozenset(resources.files("tzdata").joinpath("zones").read_text().split())
+    """Every zone name of the pinned `tzdata` release that is a place or an offset.
+
+    `Factory` is neither: it stands for a machine whose zone nobody has set yet.
+    """
+    return frozenset(resources.files("tzdata").joinpath("zones").read_text().split()) - {"Factory"}
+
+
+@cache
+def _usual_mistakes() -> dict[str, str]:
+    """Names in lower case, whole and without their continent, and what they mean. Not every near name: a file may hold a million."""
+    whole = {name.lower(): name for name in sorted(known_zones())}
+    cities = {name.rpartition("/")[2].lower(): name for name in sorted(known_zones()) if name.count("/") == 1}
+    return {**cities, **whole}
 
 
 @cache
@@ -31,7 +42,9 @@ def _load(name: str) -> ZoneInfo:
 def load_zone(name: str) -> ZoneInfo:
     """The zone called `name` in the IANA database. Raises `InvalidInput` for field `zone`."""
     if name not in known_zones():
-        raise InvalidInput("zone", f"{name[:64]!r} is no IANA zone name, such as Europe/Berlin")
+        meant = _usual_mistakes().get(name[:64].strip().replace(" ", "_").lower())
+        hint = f"; did you mean {meant}?" if meant else ", such as Europe/Berlin"
+        raise InvalidInput("zone", f"{name[:64]!r} is no IANA zone name{hint}")
     return _load(name)
 
 

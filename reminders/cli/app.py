@@ -5,9 +5,11 @@ Exit codes: 0 done; 1 refused or failed; 2 wrong usage; 3 done in part, or only 
 
 from __future__ import annotations
 
+import errno
 import os
+import re
 import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from difflib import get_close_matches
 from importlib import import_module
 from io import TextIOWrapper
@@ -15,7 +17,7 @@ from typing import Any, NoReturn
 
 import click
 
-from reminders.domain.errors import RemindersError
+from reminders.domain.errors import InvalidInput, RemindersError
 
 SECTIONS: dict[str, dict[str, tuple[str, str]]] = {
     "Start": {
@@ -43,6 +45,27 @@ SECTIONS: dict[str, dict[str, tuple[str, str]]] = {
 }
 """Per section: a command's name, where it is, and its line in the overview (shown without loading the command)."""
 COMMANDS = {name: entry for section in SECTIONS.values() for name, entry in section.items()}
+
+
+FLAGS = {
+    "tenant_id": "--tenant",
+    "user_id": "--user",
+    "kind": "--kind",
+    "channel": "--channel",
+    "destination": "--to",
+    "due_at": "--due-at",
+    "zone": "--zone",
+    "reference": "--reference",
+    "slot": "--slot",
+    "data": "--data",
+    "expires_at": "--expires-at",
+    "id": "ID",
+}
+"""What a field is called on the command line; other fields' names stay. Those of a file's columns do too."""
+_FIELDS_IN_TEXT = re.compile(r"(?<![\w'\"])(?:tenant_id|user_id|due_at|expires_at)(?![\w'\"])")
+_ZONE_AS_ARGUMENT = re.compile(r"give zone as well, such as zone='([^']*)'")
+_OUTPUT_FAILS = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO})
+INTERRUPTED = 130
 
 
 class OneAtATime(click.Group):
@@ -80,22 +103,65 @@ class OneAtATime(click.Group):
         """Run, tell failures in a line or two on stderr, and exit. Only a fault of our own shows a traceback."""
         extra["standalone_mode"] = False
         try:
-            code = super().main(args, prog_name or "reminders", **extra)
-            if sys.stdout is not None:
-                sys.stdout.flush()
+            code = _flushed(super().main, args, prog_name or "reminders", **extra)
         except click.ClickException as error:
             error.show()
             code = error.exit_code
         except RemindersError as error:
             print(error, file=sys.stderr)
             code = 1
-        except (KeyboardInterrupt, click.Abort):
-            code = 130
+        except (KeyboardInterrupt, click.Abort) as error:
+            _tell_of_interruption(error)
+            code = INTERRUPTED
         except BrokenPipeError:
-            # Whoever read our output has seen enough. Python would complain once more while it exits.
-            os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+            # Whoever read our output has seen enough.
+            _give_up_output()
+            code = 1
+        except OSError as error:
+            if error.errno not in _OUTPUT_FAILS:
+                raise
+            print(f"The output cannot be written: {error.strerror}", file=sys.stderr)
+            _give_up_output()
             code = 1
         sys.exit(code if isinstance(code, int) else 0)
+
+    def invoke(self, ctx: click.Context) -> Any:
+        """Run the command; what it refuses is told with the words of the command line."""
+        try:
+            return super().invoke(ctx)
+        except InvalidInput as error:
+            if ctx.invoked_subcommand == "import":
+                raise
+            raise RemindersError(_in_flags(error)) from error
+
+
+def _in_flags(error: InvalidInput) -> str:
+    reason = _FIELDS_IN_TEXT.sub(lambda found: FLAGS[found[0]], error.reason)
+    reason = _ZONE_AS_ARGUMENT.sub(r"give it one, or add --zone \1", reason)
+    return f"{FLAGS.get(error.field, error.field)}: {reason}"
+
+
+def _flushed(run: Callable[..., Any], *arguments: Any, **named: Any) -> Any:
+    """What `run` returns or exits with, once all its output is written."""
+    try:
+        code = run(*arguments, **named)
+    except SystemExit as end:
+        code = end.code
+    if sys.stdout is not None:
+        sys.stdout.flush()
+    return code
+
+
+def _tell_of_interruption(error: BaseException) -> None:
+    """What the command had to say when it was interrupted, if anything; click keeps the interruption as the cause."""
+    for told in (error, error.__cause__):
+        if isinstance(told, KeyboardInterrupt) and told.args:
+            print(told, file=sys.stderr)
+
+
+def _give_up_output() -> None:
+    """Python would complain once more, while it exits, of what it could not write."""
+    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 
 @click.group(cls=OneAtATime, context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100})

@@ -78,7 +78,7 @@ def import_(
         lines = Lines(source, file)
         size = _size(source)
         rejects_file = RejectsFile(_rejects_path(file, rejects, is_pipe=size is None))
-        records = READERS[form or _form(file, lines)](lines)
+        records = READERS[_form(file, form, lines)](lines)
         with session() as found, progress.shown(size) as shown:
             checker = Checker(found.settings, overdue, instant)
             with closing(BackgroundConnection(found.database, patience=PATIENCE)) as background:
@@ -117,9 +117,16 @@ def _size(source: BinaryIO) -> int | None:
     return status.st_size if stat.S_ISREG(status.st_mode) else None
 
 
-def _form(file: str, lines: Lines) -> str:
-    known = _SUFFIXES.get(Path(file).suffix.lower())
-    return known or ("jsonl" if lines.peek().lstrip().startswith("{") else "csv")
+def _form(file: str, given: str | None, lines: Lines) -> str:
+    """Raises `RemindersError` for an array: it would have to be read to its end before its first reminder."""
+    first = lines.peek().lstrip()
+    if first.startswith("["):
+        raise RemindersError(
+            f"{file} begins with [ like a JSON array; JSON Lines is needed, one object a line\n"
+            "To convert it: jq -c '.[]' FILE > FILE.jsonl"
+        )
+    known = given or _SUFFIXES.get(Path(file).suffix.lower())
+    return known or ("jsonl" if first.startswith("{") else "csv")
 
 
 def _rejects_path(file: str, given: Path | None, *, is_pipe: bool) -> Path:

@@ -62,6 +62,7 @@ def list_reminders(
                     )
                     for r in shown
                 ],
+                spare=("attempts", "channel", "kind"),
             )
         if next(found, None) is not None:
             click.echo(f"Only the first {limit:,} are shown; --limit shows more", err=True)

@@ -5,7 +5,13 @@ from __future__ import annotations
 import click
 
 from reminders.cli.printing import print_json
-from reminders.cli.session import bring_to_head, command_settings, located, postgres_faults_explained
+from reminders.cli.session import (
+    bring_to_head,
+    command_settings,
+    located,
+    postgres_faults_explained,
+    tell_of_new_ledger,
+)
 from reminders.cli.values import json_option
 from reminders.ledger.database import Database, check_connection
 from reminders.ledger.migrations import upgrade_script
@@ -23,7 +29,7 @@ def migrate(*, sql: bool, as_json: bool) -> None:
     if sql:
         print(upgrade_script(load().schema))
         return
-    with located(command_settings()) as (settings, _):
+    with located(command_settings()) as (settings, embedded):
         assert settings.database_url is not None
         database = Database(
             settings.database_url.reveal(), schema=settings.schema, application_name="reminders-migrate"
@@ -34,6 +40,8 @@ def migrate(*, sql: bool, as_json: bool) -> None:
                 done = bring_to_head(settings, database)
         finally:
             database.close()
+    if embedded and done.before is None:
+        tell_of_new_ledger(settings)
     if as_json:
         print_json(
             {"schema": settings.schema, "before": done.before, "after": done.after, "partitions": done.partitions}

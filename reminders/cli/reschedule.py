@@ -14,7 +14,9 @@ from reminders.pipeline.schedule import resolve_instant
 
 @click.command(short_help="Move a reminder to another time.")
 @click.argument("reminder_id", metavar="ID")
-@click.option("--due-at", required=True, help="2026-05-01T09:30 with --zone, or with Z or +02:00; or +10s, +5m, +2h.")
+@click.option(
+    "--due-at", required=True, help="2026-05-01T09:30 with --zone, or with Z or +02:00; or +10s, +5m, +1h30m."
+)
 @click.option("--zone", help="IANA zone, such as Europe/Berlin; needed for a time without Z or offset.")
 @click.option("--expires-at", help="Another expiry; without it the expiry keeps its distance.")
 @json_option

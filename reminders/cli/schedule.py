@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+from datetime import UTC, datetime
+
 import click
 
 from reminders.cli.printing import for_people, instant_for_people, print_json
 from reminders.cli.session import command_settings, session
 from reminders.cli.values import json_option, read_data, read_due_at
-from reminders.domain.errors import Conflict
+from reminders.domain.errors import Conflict, InvalidInput
+from reminders.intake.checking import OVERDUE_AFTER, long_past
 from reminders.ledger import scheduling
 from reminders.ledger.scheduling import ScheduledReminder
 from reminders.pipeline.schedule import to_request
@@ -20,11 +23,20 @@ from reminders.providers import registry
 @click.option("--kind", required=True, help="What sort of reminder it is, such as invoice-due.")
 @click.option("--channel", required=True, help="How it is delivered: webhook, log, or another installed channel.")
 @click.option("--to", "destination", required=True, help="Where it is delivered: for channel webhook a URL.")
-@click.option("--due-at", required=True, help="2026-05-01T09:30 with --zone, or with Z or +02:00; or +10s, +5m, +2h.")
+@click.option(
+    "--due-at", required=True, help="2026-05-01T09:30 with --zone, or with Z or +02:00; or +10s, +5m, +1h30m."
+)
 @click.option("--zone", help="IANA zone, such as Europe/Berlin; needed for a time without Z or offset.")
 @click.option("--reference", help="What it is about: an order, an invoice. It identifies the reminder.")
 @click.option("--slot", help="Tells apart several reminders about one thing, such as day-before.")
 @click.option("--data", help="A JSON object for the receiver, or @FILE (@- is standard input).")
+@click.option(
+    "--overdue",
+    type=click.Choice(["send", "reject"]),
+    default="reject",
+    show_default=True,
+    help="What to do if it was due more than 24 hours ago.",
+)
 @click.option("--expires-at", help="When sending has become worse than not sending; written like --due-at.")
 @json_option
 def schedule(
@@ -39,13 +51,14 @@ def schedule(
     reference: str | None,
     slot: str | None,
     data: str | None,
+    overdue: str,
     expires_at: str | None,
     as_json: bool,
 ) -> None:
     """Schedule one reminder.
 
     Scheduling the same again (tenant, user, kind, channel, slot and reference, or without a reference the instant)
-    changes nothing and shows the reminder as it stands.
+    changes nothing and shows the reminder as it stands. A time from now, such as +10s, is another instant each time.
     """
     settings = command_settings()
     # What is wrong with the request is said before any server is started or asked.
@@ -66,8 +79,11 @@ def schedule(
     deduplicates = {channel: registry.load(channel, settings).deduplicates}
     with session(settings) as ledger, ledger.transaction() as connection:
         answer = scheduling.insert(connection, settings.schema, [request], deduplicates)[0]
-    if isinstance(answer, Conflict):
-        raise answer
+        if isinstance(answer, Conflict):
+            raise answer
+        if answer.created and overdue != "send" and request.due_at < datetime.now(UTC) - OVERDUE_AFTER:
+            # Raised inside the transaction, which takes it back. One that stands already is shown, whatever its age.
+            raise InvalidInput("due_at", f"{long_past(request.due_at)}; --overdue send schedules it all the same")
     print_scheduled(answer, zone, "scheduled" if answer.created else "stands already", as_json=as_json)
 
 

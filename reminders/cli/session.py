@@ -16,6 +16,7 @@ from dataclasses import dataclass, replace
 from types import FrameType
 from typing import NoReturn
 
+import click
 import psycopg2
 import psycopg2.errors
 from psycopg2.extensions import connection as DriverConnection  # noqa: N812 - a class with a module's naming
@@ -30,7 +31,7 @@ from reminders.embedded_secret import with_laptop_defaults
 from reminders.ledger.database import CONNECT_TIMEOUT, Database, LockNotAvailable, check_connection
 from reminders.ledger.migrations import migrate, require_head
 from reminders.ledger.status import make_partitions
-from reminders.settings import Secret, Settings, load
+from reminders.settings import Secret, Settings, check_addresses, load
 
 PATIENCE_MS = 10_000
 """How long a command waits for an application's open transaction that holds the row it wants to change."""
@@ -80,10 +81,13 @@ class Migrated:
 
 
 @contextmanager
-def session(settings: Settings | None = None, *, broker: bool = False) -> Iterator[Session]:
+def session(
+    settings: Settings | None = None, *, broker: bool = False, workers_follow: bool = False
+) -> Iterator[Session]:
     """Everything a command needs of the ledger, for the block. `settings` are `command_settings()` unless given.
 
-    Raises `SettingsError`; `ServiceUnavailable` if a server cannot be reached or started, if the schema is older than
+    A ledger that was not there before is mentioned on stderr: in the wrong folder nobody would look for it. With
+    `workers_follow` the command itself starts the workers. Raises `SettingsError`; `ServiceUnavailable` if a server cannot be reached or started, if the schema is older than
     this release, or if Postgres fails during the block.
     """
     with located(settings or command_settings(), broker=broker) as (found, embedded):
@@ -94,7 +98,7 @@ def session(settings: Settings | None = None, *, broker: bool = False) -> Iterat
             with postgres_faults_explained():
                 check_connection(database)
                 if embedded:
-                    _migrate_if_behind(found, database)
+                    _migrate_if_behind(found, database, workers_follow=workers_follow)
                 else:
                     require_head(url, found.schema)
                 yield Session(found, database)
@@ -104,7 +108,9 @@ def session(settings: Settings | None = None, *, broker: bool = False) -> Iterat
 
 def command_settings() -> Settings:
     """The environment's settings, with the laptop's defaults where no address is set. Raises `SettingsError`."""
-    return with_laptop_defaults(load())
+    settings = load()
+    check_addresses(settings)
+    return with_laptop_defaults(settings)
 
 
 @contextmanager
@@ -115,7 +121,7 @@ def located(settings: Settings, *, broker: bool = False) -> Iterator[tuple[Setti
     if not needs_postgres and not needs_redis:
         yield settings, False
         return
-    with _signals_unwind(), running(settings.home, postgres=needs_postgres, redis=needs_redis) as services:
+    with signals_unwind(), running(settings.home, postgres=needs_postgres, redis=needs_redis) as services:
         found = replace(
             settings,
             database_url=Secret(services.database_url) if needs_postgres else settings.database_url,
@@ -131,12 +137,20 @@ def bring_to_head(settings: Settings, database: Database) -> Migrated:
     return Migrated(before, after, make_partitions(database))
 
 
-def _migrate_if_behind(settings: Settings, database: Database) -> None:
+def _migrate_if_behind(settings: Settings, database: Database, *, workers_follow: bool) -> None:
     assert settings.database_url is not None
     try:
         require_head(settings.database_url.reveal(), settings.schema)
     except ServiceUnavailable:
-        bring_to_head(settings, database)
+        done = bring_to_head(settings, database)
+        if done.before is None:
+            tell_of_new_ledger(settings, workers_follow=workers_follow)
+
+
+def tell_of_new_ledger(settings: Settings, *, workers_follow: bool = False) -> None:
+    """One line on stderr about an embedded ledger that was just made."""
+    more = "" if workers_follow else "; no worker runs here until `reminders up`"
+    click.echo(f"started a new ledger in {settings.home.expanduser().resolve()}{more}", err=True)
 
 
 @contextmanager
@@ -160,8 +174,8 @@ def postgres_faults_explained() -> Iterator[None]:
 
 
 @contextmanager
-def _signals_unwind() -> Iterator[None]:
-    """End by SIGTERM or SIGHUP in good order, so that servers started for this command are stopped."""
+def signals_unwind() -> Iterator[None]:
+    """End by SIGTERM or SIGHUP in good order, so that what was started for this command is stopped."""
     if threading.current_thread() is not threading.main_thread():
         yield
         return
@@ -174,4 +188,7 @@ def _signals_unwind() -> Iterator[None]:
 
 
 def _exit_on(signum: int, _frame: FrameType | None) -> NoReturn:
+    # A second one would break off the tidying up that the first has started.
+    for number in (signal.SIGTERM, signal.SIGHUP):
+        signal.signal(number, signal.SIG_IGN)
     sys.exit(128 + signum)

@@ -20,7 +20,8 @@ from reminders.settings import Settings
 def status(*, as_json: bool) -> None:
     """Show what is due, in flight, late and dead, and what waits on the broker.
 
-    Live states are counted exactly, ended ones over the last 24 hours. Exits 0 also while Redis is away.
+    Live states are counted exactly, ended ones over the last 24 hours. "oldest due" is how long the reminder that has waited
+    longest is due without being sent yet; a retry is due when its pause ends. Exits 0 also while Redis is away.
     """
     with session(broker=True) as ledger:
         found = {**ledger_status(ledger.database), **broker_status(ledger.settings)}
@@ -78,8 +79,13 @@ def _print_for_people(found: dict[str, Any]) -> None:
 def _broker_for_people(found: dict[str, Any]) -> list[tuple[str, object]]:
     if found["queues"] is None:
         return [("broker", f"away: {found['broker_error']}")]
-    workers = ", ".join(f"{worker['node']} ({'+'.join(worker['queues'])})" for worker in found["workers"])
-    return [("queues", _listed(found["queues"], "{count:,} on {name}") or "empty"), ("workers", workers or "none")]
+    workers = [f"{worker['node']} ({'+'.join(worker['queues'])})" for worker in found["workers"]]
+    # One a line; the name is said once.
+    names = ["workers", *[""] * len(workers)]
+    return [
+        ("queues", _listed(found["queues"], "{count:,} on {name}") or "empty"),
+        *zip(names, workers or ["none"], strict=False),
+    ]
 
 
 def _listed(counts: dict[str, int], form: str) -> str:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 import os
 import secrets
+import socket
 import sys
 from collections.abc import Callable, Mapping
 from dataclasses import replace
@@ -14,11 +15,17 @@ from rich.console import Console
 from rich.text import Text
 
 from reminders.celery_options import QUEUES
-from reminders.cli.session import session
+from reminders.cli.session import command_settings, session
+from reminders.cli.status import why_broker_is_away
+from reminders.domain.errors import ServiceUnavailable, SettingsError
+from reminders.embedded import kept_running
+from reminders.ledger.database import Database, check_connection
 from reminders.process_lines import FLOWER_PORT, beat_child, flower_child, worker_children
 from reminders.settings import Secret, Settings
 from reminders.supervise import Child, supervise
 
+PORTS_TRIED = 100
+LAST_PORT = 65535
 COLOURS = (
     "cyan",
     "green",
@@ -43,20 +50,31 @@ COLOURS = (
 def up(web: bool, loglevel: str) -> None:
     """Run everything in this terminal: scanner, workers, beat and Flower. Ctrl-C stops it cleanly.
 
-    Where DATABASE_URL or REDIS_URL is unset, Postgres and Redis are started under REMINDERS_HOME and stop with it.
+    Where DATABASE_URL or REDIS_URL is unset, Postgres and Redis are started under REMINDERS_HOME and stop with it; one
+    that dies meanwhile is started again. Flower listens on PORT (default 5555), or on the next port that is free; where
+    PORT is set, on all addresses of this machine.
     """
-    with session(broker=True) as current:
+    given = command_settings()
+    _refuse_silent_services(given)
+    postgres, redis = given.database_url is None, given.redis_url is None
+    with (
+        session(given, broker=True, workers_follow=True) as current,
+        kept_running(given.home, postgres=postgres, redis=redis),
+    ):
         settings = current.settings
         if settings.flower_auth is None:
             settings = replace(settings, flower_auth=Secret(f"operator:{secrets.token_urlsafe(12)}"))
-        _announce(settings, web)
+        port = _flower_port(os.environ) if web else None
+        _announce(settings, port)
         os.environ.update(_environment(settings))
         children = [
             child for queue in QUEUES for child in worker_children(settings, [queue], None, None, loglevel.upper())
         ]
         children.append(beat_child(settings))
-        if web:
-            children.append(flower_child(settings, os.environ))
+        if port is not None:
+            flower = flower_child(settings, os.environ)
+            # Of an option that is given twice, the last counts.
+            children.append(replace(flower, argv=(*flower.argv, f"--port={port}")))
         printer = _printer(children)
         logging.basicConfig(level=logging.INFO, format="%(message)s", handlers=[_Lines(printer)])
         code = supervise(children, settings.grace, output=printer)
@@ -64,12 +82,52 @@ def up(web: bool, loglevel: str) -> None:
     sys.exit(code)
 
 
-def _announce(settings: Settings, web: bool) -> None:
-    if web and settings.flower_auth is not None:
+def _refuse_silent_services(given: Settings) -> None:
+    """Before anything is started: processes that wait for a mistyped address look as if they worked."""
+    if given.redis_url is not None and (away := why_broker_is_away(given)) is not None:
+        raise ServiceUnavailable(
+            f"Redis does not answer: {away}\nNothing was started. Check REDIS_URL, or unset it to use an embedded Redis."
+        )
+    if given.database_url is not None:
+        database = Database(given.database_url.reveal(), schema=given.schema, pool_size=1)
+        try:
+            check_connection(database)
+        finally:
+            database.close()
+
+
+def _flower_port(environ: Mapping[str, str]) -> int:
+    """The port that `PORT` asks for, or the next one that nobody listens on. Raises `SettingsError`."""
+    text = environ.get("PORT") or str(FLOWER_PORT)
+    if not text.isascii() or not text.isdecimal() or not 1 <= int(text[:6]) <= LAST_PORT:
+        raise SettingsError(f"PORT: {text[:20]!r} is no port\nWrite a number from 1 to {LAST_PORT}")
+    wanted = int(text)
+    address = "0.0.0.0" if environ.get("PORT") else "127.0.0.1"  # noqa: S104 - as `flower_child` has it
+    tried = range(wanted, min(wanted + PORTS_TRIED, LAST_PORT + 1))
+    found = next((port for port in tried if _is_free(address, port)), None)
+    if found is None:
+        raise ServiceUnavailable(
+            f"Flower finds no free port from {wanted} to {tried[-1]}\nSet PORT to another one, or start without it: --no-web"
+        )
+    return found
+
+
+def _is_free(address: str, port: int) -> bool:
+    with socket.socket(socket.AF_INET, socket.SOCK_STREAM) as probe:
+        # As servers do: what is left of closed connections is in nobody's way.
+        probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        try:
+            probe.bind((address, port))
+        except OSError:
+            return False
+        return True
+
+
+def _announce(settings: Settings, port: int | None) -> None:
+    if port is not None and settings.flower_auth is not None:
         user, _, password = settings.flower_auth.reveal().partition(":")
-        port = os.environ.get("PORT", FLOWER_PORT)
         click.echo(f"Flower: http://127.0.0.1:{port}  user {user}  password {password}")
-    click.echo("Try `reminders status` in another terminal. Ctrl-C stops everything.")
+    click.echo("Try `reminders status` in another terminal, in this same folder. Ctrl-C stops everything.")
 
 
 def _environment(settings: Settings) -> Mapping[str, str]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import json
+import re
 import sys
 from collections.abc import Callable, Mapping
 from datetime import UTC, datetime, timedelta
@@ -15,10 +15,13 @@ import click
 from reminders.calendar.instants import parse_instant
 from reminders.domain.durations import parse_duration
 from reminders.domain.errors import InvalidInput
-from reminders.domain.request import MAX_DATA_BYTES, checked_text
+from reminders.domain.request import LAST_YEAR, MAX_DATA_BYTES, checked_text
+from reminders.intake.strict_json import read_object
 
 LONGEST_DATA = 4 * MAX_DATA_BYTES
 """Bytes of JSON text that are read at all; its canonical form must fit into `MAX_DATA_BYTES`."""
+_PART = re.compile(r"[0-9.]+(?:ms|[smhd])")
+_SEVERAL_PARTS = re.compile(rf"(?:{_PART.pattern}){{2,}}")
 Decorated = TypeVar("Decorated", bound=Callable[..., Any])
 
 json_option = click.option("--json", "as_json", is_flag=True, help="Print JSON, one object a line.")
@@ -46,16 +49,21 @@ def read_filters(filters: Mapping[str, str | None]) -> dict[str, str | None]:
 
 
 def read_due_at(text: str, field: str = "due_at") -> datetime:
-    """An instant or wall time as `parse_instant` reads it, or `+10s`, `+5m`, `+2h` from now. Raises `InvalidInput`."""
+    """An instant or wall time as `parse_instant` reads it, or `+10s`, `+5m`, `+1h30m` from now. Raises `InvalidInput`."""
     if not text.startswith("+"):
         return parse_instant(text, field)
     try:
-        seconds = parse_duration(text[1:])
+        seconds = sum(map(parse_duration, _parts(text[1:])))
         return datetime.now(UTC) + timedelta(seconds=seconds)
     except ValueError:
-        raise InvalidInput(field, f"{text[:40]!r} is no time from now; write +10s, +5m or +2h") from None
+        raise InvalidInput(field, f"{text[:40]!r} is no time from now; write +10s, +5m, +2h or +1h30m") from None
     except OverflowError:
-        raise InvalidInput(field, f"{text[:40]!r} is beyond the calendar") from None
+        raise InvalidInput(field, f"{text[:40]!r} is too far ahead; the last year is {LAST_YEAR}") from None
+
+
+def _parts(text: str) -> list[str]:
+    """`1h30m` as `1h` and `30m`; a single duration as it is."""
+    return _PART.findall(text) if _SEVERAL_PARTS.fullmatch(text) else [text]
 
 
 def read_data(text: str | None) -> dict[str, Any] | None:
@@ -70,14 +78,9 @@ def read_data(text: str | None) -> dict[str, Any] | None:
     elif len(text) > LONGEST_DATA:
         _refuse_long()
     try:
-        value = json.loads(text, object_pairs_hook=_no_key_twice, parse_constant=_refuse_constant)
-    except RecursionError:
-        raise InvalidInput("data", "is nested too deep") from None
+        return read_object(text)
     except ValueError as error:
-        raise InvalidInput("data", f"is no JSON: {error}") from None
-    if not isinstance(value, dict):
-        raise InvalidInput("data", 'must be a JSON object, such as {"amount": 10}')
-    return value
+        raise InvalidInput("data", str(error)) from None
 
 
 def _read_file(name: str) -> str:
@@ -100,16 +103,3 @@ def _head(path: Path) -> bytes:
 
 def _refuse_long() -> NoReturn:
     raise InvalidInput("data", f"is too long; at most {MAX_DATA_BYTES:,} bytes are allowed")
-
-
-def _no_key_twice(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-    found = dict(pairs)
-    if len(found) < len(pairs):
-        names = [name for name, _ in pairs]
-        twice = next(name for name in names if names.count(name) > 1)
-        raise InvalidInput("data", f"has the key {twice[:40]!r} twice")
-    return found
-
-
-def _refuse_constant(name: str) -> NoReturn:
-    raise InvalidInput("data", f"contains {name}, which JSON does not have")

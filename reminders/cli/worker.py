@@ -9,7 +9,7 @@ import click
 
 from reminders.celery_options import QUEUES
 from reminders.domain.errors import InvalidInput, RemindersError
-from reminders.process_lines import worker_children
+from reminders.process_lines import readiness_child, worker_children
 from reminders.settings import load
 from reminders.supervise import supervise
 
@@ -27,6 +27,9 @@ from reminders.supervise import supervise
 def worker(queues: tuple[str, ...], processes: int | None, concurrency: int | None, loglevel: str) -> None:
     """Consume tasks from each QUEUE, restarting worker processes that end.
 
+    Waits, before it starts any, until the ledger can be reached and is at this release's version. Refuses to start
+    where tasks would be delivered and no channel can send.
+
     Stops on SIGTERM or Ctrl-C: running tasks finish, at most for REMINDERS_GRACE.
     """
     try:
@@ -37,7 +40,7 @@ def worker(queues: tuple[str, ...], processes: int | None, concurrency: int | No
     except RemindersError as error:
         raise click.ClickException(str(error)) from error
     logging.basicConfig(level=logging.INFO, format="%(asctime)s supervise: %(message)s")
-    sys.exit(supervise(children, settings.grace))
+    sys.exit(supervise(children, settings.grace, first=readiness_child(queues)))
 
 
 worker.epilog = f"Queues: {', '.join(QUEUES)}."

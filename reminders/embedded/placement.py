@@ -50,6 +50,27 @@ def owner_of(folder: Path) -> Account | None:
     return Account(about.st_uid, about.st_gid) if about.st_uid != 0 else None
 
 
+def why_closed(folder: Path, error: OSError) -> str:
+    """What keeps us out of `folder`, in words: that it is another user's, or what the system said."""
+    if isinstance(error, PermissionError):
+        for step in (folder, *folder.absolute().parents):
+            with suppress(OSError):
+                owner = step.stat().st_uid
+                return f"{step} belongs to another user ({_name_of(owner)})" if owner != os.geteuid() else _said(error)
+    return _said(error)
+
+
+def _said(error: OSError) -> str:
+    return error.strerror or str(error)
+
+
+def _name_of(uid: int) -> str:
+    try:
+        return pwd.getpwuid(uid).pw_name
+    except KeyError:
+        return str(uid)
+
+
 def may_enter(folder: Path, account: Account) -> bool:
     """Whether the account can reach what lies in `folder`, by the permission bits of it and all its parents."""
     return all(_may_search(step.stat(), account) for step in (folder, *folder.parents))

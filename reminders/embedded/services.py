@@ -10,6 +10,7 @@ from pathlib import Path
 
 from reminders.domain.errors import ServiceUnavailable
 from reminders.embedded.locks import FileLock
+from reminders.embedded.placement import why_closed
 from reminders.embedded.postgres import Postgres
 from reminders.embedded.redis import Redis
 from reminders.embedded.server import Answer, Server
@@ -51,11 +52,25 @@ def attach(home: Path) -> Services | None:
 
     Waits for a start or stop that is under way.
     """
-    if not (home / _STARTUP_LOCK).exists():
+    if not _used_before(home):
         return None
     household = _Household(home, create=False)
     try:
         return household.look()
+    finally:
+        household.close()
+
+
+def end_unused(home: Path) -> bool:
+    """End what runs under `home` although its users are dead. False, and nothing ended, if one of them lives.
+
+    Raises `ServiceUnavailable`.
+    """
+    if not _used_before(home):
+        return True
+    household = _Household(home, create=False)
+    try:
+        return household.stop_if_unused()
     finally:
         household.close()
 
@@ -80,7 +95,7 @@ class _Household:
                 stack.callback(self._redis.close)
             except OSError as error:
                 raise ServiceUnavailable(
-                    f"The embedded Postgres and Redis cannot use the folder {self._home}: {error}.\n"
+                    f"The embedded Postgres and Redis cannot use the folder {self._home}: {why_closed(self._home, error)}.\n"
                     "Set REMINDERS_HOME to a folder you own, or set DATABASE_URL and REDIS_URL."
                 ) from error
             self._files = stack.pop_all()
@@ -99,16 +114,17 @@ class _Household:
         with self._files:
             # A forked child that unwinds its parent's block is no user of its own.
             if self._user_process == os.getpid():
-                self._stop_if_last()
+                self.stop_if_unused()
 
-    def _stop_if_last(self) -> None:
+    def stop_if_unused(self) -> bool:
         with self._alone():
             if not self._users.take_exclusive_if_free():
-                return
+                return False
             with ExitStack() as stack:
                 # Both get their turn, also when stopping the first fails or is interrupted.
                 stack.callback(self._redis.stop)
                 stack.callback(self._postgres.stop)
+            return True
 
     def look(self) -> Services | None:
         with self._alone(shared=True):
@@ -134,6 +150,16 @@ class _Household:
                     "Set REMINDERS_HOME to a folder on a local disk, or set DATABASE_URL and REDIS_URL."
                 ) from error
             yield
+
+
+def _used_before(home: Path) -> bool:
+    try:
+        return (home / _STARTUP_LOCK).exists()
+    except OSError as error:
+        raise ServiceUnavailable(
+            f"The folder {home} cannot be looked into: {why_closed(home, error)}.\n"
+            "Set REMINDERS_HOME to a folder you own, or set DATABASE_URL and REDIS_URL."
+        ) from error
 
 
 def _url_if_ready(server: Server) -> str:

@@ -21,6 +21,7 @@ BATCH = 1000
 """Records read for one transaction."""
 OVERDUE_AFTER = timedelta(hours=24)
 """How far an instant may lie in the past and is still scheduled without a word (DESIGN section 9)."""
+_TAKES_THEM = "--overdue send or skip takes such rows"
 Overdue: TypeAlias = Literal["send", "skip", "reject"]
 
 
@@ -75,7 +76,7 @@ class Checker:
             if self._overdue == "skip":
                 batch.skipped += 1
             else:
-                batch.rejects.append(Reject(line, "due_at", _long_past(request)))
+                batch.rejects.append(Reject(line, "due_at", f"{long_past(request.due_at)}; {_TAKES_THEM}"))
             return
         batch.requests.append(request)
         batch.lines.append(line)
@@ -95,6 +96,6 @@ def _ended(batch: Batch, lines: Lines) -> Batch:
     return batch
 
 
-def _long_past(request: ReminderRequest) -> str:
-    hours = OVERDUE_AFTER // timedelta(hours=1)
-    return f"was due at {request.due_at.isoformat()}, over {hours} hours ago; --overdue send or skip takes such rows"
+def long_past(due_at: datetime) -> str:
+    """Why an instant before `OVERDUE_AFTER` is not scheduled unless somebody says so."""
+    return f"was due at {due_at.isoformat()}, over {OVERDUE_AFTER // timedelta(hours=1)} hours ago"

@@ -22,11 +22,10 @@ _NAME_SHOWN = 64
 def unknown_column(name: str) -> InvalidInput:
     """The error for a name that is no column, with the known name that is nearest to it."""
     shown = name[:_NAME_SHOWN] if name.isprintable() else ascii(name[:_NAME_SHOWN])
-    nearest = get_close_matches(name[:_NAME_SHOWN].lower(), COLUMNS, n=1, cutoff=0.0)[0]
+    nearest = get_close_matches(name[:_NAME_SHOWN].lower(), COLUMNS, n=1)
+    meant = f"; did you mean {nearest[0]}?" if nearest else "."
     hint = "; separate columns by commas" if any(separator in name for separator in ";\t|") else ""
-    return InvalidInput(
-        shown or "''", f"is no column of a reminder; did you mean {nearest}? There are {', '.join(COLUMNS)}{hint}"
-    )
+    return InvalidInput(shown or "''", f"is no column of a reminder{meant} There are {', '.join(COLUMNS)}{hint}")
 
 
 def check_header(names: Collection[str]) -> None:

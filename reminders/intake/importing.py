@@ -62,6 +62,10 @@ def run_import(
             f"{error}\nThe ledger has all of the file up to line {last_line} ({totals.scheduled:,} newly scheduled). "
             "Run the same command again to go on: nothing is scheduled twice."
         ) from error
+    except KeyboardInterrupt:
+        raise KeyboardInterrupt(
+            f"Broken off after {totals.read:,} records; run the same command again to go on: nothing is scheduled twice"
+        ) from None
     finally:
         rejects.discard()
 

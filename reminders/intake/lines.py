@@ -9,6 +9,8 @@ from reminders.domain.errors import RemindersError
 
 LONGEST_RECORD = 131_072
 """In bytes for one line, in characters for a record of several. Twice what the longest permitted values take, escaped."""
+LONGEST_SKIPPED = 64 << 20
+"""Bytes of one line that are passed over in search of its end."""
 _UTF8_MARK = b"\xef\xbb\xbf"
 _UTF16_MARKS = (b"\xff\xfe", b"\xfe\xff")
 
@@ -82,14 +84,24 @@ class Lines:
         if self.number == 0:
             raw = self._without_mark(raw)
         if len(raw) > LONGEST_RECORD:
-            while raw and not raw.endswith(b"\n"):
-                raw = self._readline(LONGEST_RECORD)
+            self._skip_line(raw)
             return "", f"is longer than {LONGEST_RECORD:,} bytes"
         try:
             return raw.decode(), None
         except UnicodeDecodeError as error:
             where = f"byte 0x{raw[error.start]:02X} at position {error.start + 1} of line {self.number + 1}"
             return raw.decode(errors="surrogateescape"), f"is no UTF-8 text ({where})"
+
+    def _skip_line(self, raw: bytes) -> None:
+        skipped = len(raw)
+        while raw and not raw.endswith(b"\n"):
+            if skipped > LONGEST_SKIPPED:
+                raise RemindersError(
+                    f"Line {self.number + 1} of {self._name} has no end within {LONGEST_SKIPPED >> 20} MiB\n"
+                    "A file of reminders is CSV or JSON Lines, with a line for each"
+                )
+            raw = self._readline(LONGEST_RECORD)
+            skipped += len(raw)
 
     def _readline(self, limit: int) -> bytes:
         try:

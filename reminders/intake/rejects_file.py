@@ -13,6 +13,8 @@ from uuid import uuid4
 from reminders.domain.errors import RemindersError
 from reminders.intake.records import Reject
 
+_LONGEST_LINE = 1 << 20
+
 
 class RejectsFile:
     """Gathers rejects beside `path` and puts them there at the end, replacing what an earlier run left.
@@ -42,8 +44,14 @@ class RejectsFile:
                 self._file.write(json.dumps(fields) + "\n")
 
     def keep(self) -> Path | None:
-        """Put the file in place, and say where; None if there is nothing to put."""
+        """Put the file in place, and say where; None if there is nothing to put.
+
+        Then one that an earlier run left is removed: its lines are in order now.
+        """
         if self._file is None:
+            if _is_ours(self._path):
+                with self._told():
+                    self._path.unlink(missing_ok=True)
             return None
         with self._told():
             self._file.flush()
@@ -67,3 +75,13 @@ class RejectsFile:
             yield
         except OSError as error:
             raise RemindersError(f"Rejects cannot be written to {self._path}: {error.strerror}") from error
+
+
+def _is_ours(path: Path) -> bool:
+    """Whether `path` is a rejects file. Somebody else's file is not removed only because it was named."""
+    try:
+        with path.open(encoding="ascii") as file:
+            first = json.loads(file.readline(_LONGEST_LINE))
+    except (OSError, ValueError):
+        return False
+    return isinstance(first, dict) and list(first) == ["line", "field", "reason"]

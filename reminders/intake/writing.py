@@ -61,19 +61,18 @@ class BatchWriter:
         # finds what is there.
         previous: tuple[Batch, bool] | None = None
         for batch in batches:
+            rows = scheduling.encoded(batch.requests, self._deduplicates)
             done = self._finish(*previous) if previous else None
-            previous = batch, self._start(batch)
+            previous = batch, bool(batch.requests) and self._start(rows)
             if done is not None:
                 yield done
         if previous:
             yield self._finish(*previous)
 
-    def _start(self, batch: Batch) -> bool:
+    def _start(self, rows: str) -> bool:
         """Whether it is under way. If not, `_finish` does it all."""
-        if not batch.requests:
-            return False
         try:
-            scheduling.start_insert(self._background, batch.requests, self._deduplicates)
+            scheduling.start_insert(self._background, rows)
         except DATABASE_AWAY:
             return False
         return True
@@ -121,11 +120,12 @@ class BatchWriter:
             yield from ((start + position, answer) for position, answer in others.items())
 
     def _insert_patiently(self, requests: Sequence[ReminderRequest]) -> Mapping[int, ScheduledReminder | Conflict]:
+        rows = scheduling.encoded(requests, self._deduplicates)
         wait = FIRST_WAIT
         give_up_at = time.monotonic() + self._patience
         while True:
             try:
-                scheduling.start_insert(self._background, requests, self._deduplicates)
+                scheduling.start_insert(self._background, rows)
                 return scheduling.finish_insert(self._background, requests)
             except DATABASE_AWAY as error:
                 remaining = give_up_at - time.monotonic()

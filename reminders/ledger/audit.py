@@ -108,6 +108,6 @@ def _run(run: Callable[..., list[Row]], check: Check, given: dict[str, Any], lim
     if check.judge is None:
         shown, count = [Violation(*row[:3]) for row in rows], rows[0][3] if rows else 0
     else:
-        judged = [Violation(str(row[0]), row[1], fault) for row in rows if (fault := check.judge(row)) is not None]
+        judged = [Violation(row[0], row[1], fault) for row in rows if (fault := check.judge(row)) is not None]
         shown, count = judged[:limit], len(judged)
     return Checked(check, count, shown, time.monotonic() - started)

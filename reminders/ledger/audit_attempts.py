@@ -68,7 +68,8 @@ FROM (SELECT d.id AS reminder_id, d.delivery_key, d.attempts AS counted, d.attem
       SELECT l.reminder_id, l.delivery_key, l.attempts,
              l.attempts - CASE l.error_class WHEN 'cancelled_while_uncertain' THEN 1 ELSE 0 END, n.budget_started_at, n.claim_number
       FROM {s}.dead_letters l JOIN {s}.notification_deliveries n ON n.delivery_key = l.delivery_key
-      WHERE l.state = 'open') c
+      JOIN {s}.reminders r ON r.id = l.reminder_id
+      WHERE l.state = 'open' AND r.status = 'dead') c
 LEFT JOIN {s}.delivery_attempts a
        ON a.delivery_key = c.delivery_key AND a.claimed_at >= c.budget_started_at AND a.claim_number <= c.ended
 GROUP BY c.reminder_id, c.delivery_key, c.counted, c.least

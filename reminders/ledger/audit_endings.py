@@ -38,7 +38,7 @@ WHERE n.claimed_at >= :since AND r.delivery_key <> n.delivery_key AND n.status I
     ),
     Check(
         "delivered_without_attempt",
-        "A delivered reminder has an attempt that delivered, a success reported late, or a letter that a person resolved.",
+        "A delivered reminder has an attempt that delivered, a success reported late, or a letter that a person resolved as delivered.",
         "ended",
         """
 SELECT r.id, r.delivery_key, 'delivered at ' || r.finished_at || ', and no attempt says so'
@@ -46,7 +46,7 @@ FROM {s}.reminders r JOIN {s}.notification_deliveries n ON n.delivery_key = r.de
 WHERE r.status = 'delivered' AND n.status = 'delivered' AND r.finished_at >= :since AND n.confirmed_late_at IS NULL
   AND NOT EXISTS (SELECT 1 FROM {s}.delivery_attempts a WHERE a.delivery_key = r.delivery_key AND a.outcome = 'delivered')
   AND NOT EXISTS (SELECT 1 FROM {s}.dead_letters l WHERE l.reminder_id = r.id AND l.delivery_key = r.delivery_key
-                  AND l.state = 'resolved')""",
+                  AND l.resolution = 'delivered')""",
         "Nothing proves that it was sent: ask the receiver for the key.",
     ),
     Check(

@@ -3,19 +3,18 @@
 from __future__ import annotations
 
 from typing import Any
+from uuid import UUID
 
-from reminders.domain.identity import delivery_key, identity_key
+from reminders.domain.identity import delivery_key, destination_id, identity_key
 from reminders.ledger.audit_check import Check
 
-# A backlog that is being worked off is late, not stuck: the scan has no room for more. Workers keep the room almost
-# used up then, but for what one lane may not use of it.
-_ROOM = (
-    """(SELECT count(*) FROM {s}.due WHERE status IN ('published', 'sending') AND wake_at > :now) * 4 < :in_flight"""
-)
+# A backlog that is being worked off is late, not stuck: the scan has no room for more, or none for what goes to queue
+# `retry`, which may use a quarter of it.
+_ROOM = """(SELECT count(*) FROM {s}.due WHERE status IN ('published', 'sending') AND wake_at > :now) < GREATEST(1, :in_flight / 4)"""
 
 
 def _key_fault(row: tuple[Any, ...]) -> str | None:
-    _, key, _, tenant, user, reference, kind, channel, slot, due_at, version, identity = row
+    _, key, tenant, user, reference, kind, channel, slot, due_at, version, identity, address, place = row
     identity = bytes(identity)
     # Moved without a reference, its identity is still that of the instant it was first scheduled for.
     known = reference is not None or version == 1
@@ -24,6 +23,8 @@ def _key_fault(row: tuple[Any, ...]) -> str | None:
         return "identity_key is not that of its tenant, user, reference, kind, channel and slot"
     if delivery_key(identity, version) != key:
         return f"delivery_key is not that of its identity and version {version}"
+    if destination_id(tenant, channel, address) != UUID(place):
+        return "destination_id is not that of its tenant, channel and destination"
     return None
 
 
@@ -135,7 +136,8 @@ FROM {s}.due d JOIN {s}.reminders r ON r.id = d.id
 LEFT JOIN {s}.notification_deliveries n ON n.delivery_key = d.delivery_key
 WHERE d.wake_at > CASE d.status WHEN 'pending' THEN GREATEST(r.due_at, :now) + make_interval(secs => :max_wait)
                                 ELSE :now + interval '25 hours' END
-  AND NOT (d.status = 'pending' AND n.delivery_key IS NOT NULL AND n.budget_started_at IS NULL)""",
+  AND NOT (d.status = 'pending' AND n.budget_started_at IS NULL AND EXISTS (
+      SELECT 1 FROM {s}.dead_letters l WHERE l.reminder_id = d.id AND l.delivery_key = d.delivery_key AND l.state = 'redriven'))""",
         "Set `wake_at` in `due` to an earlier time, or reschedule it. If REMINDERS_MAX_WAIT was lowered meanwhile, it may "
         "stand.",
     ),
@@ -162,23 +164,23 @@ WHERE r.status = 'live' AND r.cancel_requested_at IS NOT NULL AND d.cancel_reque
         "Cancel it again: `reminders cancel ID`.",
     ),
     Check(
-        "destination_missing",
-        "A live reminder's destination exists and is of its own tenant and channel.",
+        "destination_of_another",
+        "What an operator said about a live reminder's destination was said about its own tenant, channel and address.",
         "live",
         """
-SELECT d.id, d.delivery_key, 'destination ' || r.destination_id || CASE WHEN p.id IS NULL THEN ' is missing' ELSE ' is another tenant''s or channel''s' END
-FROM {s}.due d JOIN {s}.reminders r ON r.id = d.id LEFT JOIN {s}.destinations p ON p.id = r.destination_id
-WHERE p.id IS NULL OR p.tenant_id <> r.tenant_id OR p.channel <> r.channel""",
-        "It cannot be claimed, or would go to somebody else: restore the destination (`reminders destination set`), or "
-        "cancel it.",
+SELECT d.id, d.delivery_key, 'destination ' || r.destination_id || ' is described as of another tenant, channel or address'
+FROM {s}.due d JOIN {s}.reminders r ON r.id = d.id JOIN {s}.destinations p ON p.id = r.destination_id
+WHERE p.tenant_id <> r.tenant_id OR p.channel <> r.channel OR p.address <> r.destination""",
+        "Its claims go by what is true of somebody else: correct the row of `destinations`, and say it again with "
+        "`reminders destination set`.",
     ),
     Check(
         "key_not_of_its_parts",
-        "Identity and delivery keys are those of the reminder's parts.",
+        "Identity key, delivery key and destination id are those of the reminder's parts.",
         "sample",
         """
-SELECT r.id, r.delivery_key, NULL::text, r.tenant_id, r.user_id, r.reference, r.kind, r.channel, r.slot, r.due_at, r.version,
-       r.identity_key
+SELECT r.id::text, r.delivery_key, r.tenant_id, r.user_id, r.reference, r.kind, r.channel, r.slot, r.due_at, r.version,
+       r.identity_key, r.destination, r.destination_id::text
 FROM {s}.reminders r
 WHERE r.created_at >= :since AND r.id IN (
     (SELECT id FROM {s}.reminders ORDER BY id DESC LIMIT 1000)

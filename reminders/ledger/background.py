@@ -27,7 +27,8 @@ class BackgroundConnection:
 
     def __init__(self, database: Database, *, patience: float) -> None:
         self._bound = database.bound
-        _, self._options = database.url.get_dialect()().create_connect_args(database.url)
+        _, options = database.url.get_dialect()().create_connect_args(database.url)
+        self._options = {**options, "application_name": "reminders-import", "async_": True}
         self._patience = patience
         self._preamble = f"{INDEXES_ONLY}SET LOCAL lock_timeout = {int(patience * 500)}; "
         self._connection: DriverConnection | None = None
@@ -66,7 +67,7 @@ class BackgroundConnection:
             self._connection = None
 
     def _connect(self) -> DriverConnection:
-        self._connection = psycopg2.connect(**self._options, async_=True, application_name="reminders-import")
+        self._connection = psycopg2.connect(**self._options)
         self._wait(self._connection, CONNECT_TIMEOUT)
         return self._connection
 

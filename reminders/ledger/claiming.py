@@ -18,7 +18,7 @@ DEDUP_WINDOW = 7 * 86400.0
 
 _CLAIMED = """SELECT d.claim_number, d.claimed_at, d.on_unknown, d.uncertain_since IS NOT NULL, d.body_format, d.body_hash,
        extract(epoch FROM d.claimed_at - d.budget_started_at)::float8, r.attempts,
-       r.tenant_id, r.user_id, r.kind, r.channel, r.destination_id::text, r.address, r.due_at, r.zone, r.reference,
+       r.tenant_id, r.user_id, r.kind, r.channel, r.destination_id::text, r.destination, r.due_at, r.zone, r.reference,
        r.slot, r.data::text
 FROM delivery d CROSS JOIN r
 """
@@ -34,14 +34,15 @@ held AS MATERIALIZED (
     WHERE id = :id AND delivery_key = :key AND status IN ('leased', 'published')
     FOR NO KEY UPDATE SKIP LOCKED
 ), r AS MATERIALIZED (
-    SELECT r.*, h.attempts, p.address, p.deduplicates
+    SELECT r.*, h.attempts, COALESCE(p.deduplicates, r.deduplicates) AS repeatable
     FROM held h
     JOIN {{s}}.reminders r ON r.id = h.id
-    JOIN {{s}}.destinations p ON p.id = r.destination_id
+    LEFT JOIN {{s}}.destinations p ON p.id = r.destination_id
     LEFT JOIN {{s}}.notification_deliveries n ON n.delivery_key = :key
     WHERE (r.expires_at IS NULL OR r.expires_at > (SELECT now FROM t)) AND n.confirmed_late_at IS NULL
       AND (n.uncertain_since IS NULL
-           OR p.deduplicates AND n.uncertain_since > (SELECT now FROM t) - make_interval(secs => :window))
+           OR COALESCE(p.deduplicates, r.deduplicates)
+              AND n.uncertain_since > (SELECT now FROM t) - make_interval(secs => :window))
 ), moved AS (
     UPDATE {{s}}.due d
     SET status = 'sending', wake_at = (SELECT now FROM t) + make_interval(secs => :seconds)
@@ -52,7 +53,7 @@ held AS MATERIALIZED (
         (delivery_key, reminder_id, status, claim_number, claim_token, claimed_at, claimed_until, worker, on_unknown,
          body_format, budget_started_at)
     SELECT :key, r.id, 'sending', 1, :token, (SELECT now FROM t), (SELECT now FROM t) + make_interval(secs => :seconds),
-           :worker, CASE WHEN r.deduplicates THEN 'repeat' ELSE 'review' END,
+           :worker, CASE WHEN r.repeatable THEN 'repeat' ELSE 'review' END,
            COALESCE((:formats ->> r.channel)::integer, 0), (SELECT now FROM t)
     FROM r JOIN moved ON moved.id = r.id
     ON CONFLICT (delivery_key) DO UPDATE
@@ -77,10 +78,9 @@ WITH delivery AS (
     SELECT * FROM {{s}}.notification_deliveries
     WHERE delivery_key = :key AND claim_token = :token AND status = 'sending'
 ), r AS (
-    SELECT r.*, h.attempts, p.address, p.deduplicates
+    SELECT r.*, h.attempts
     FROM {{s}}.due h
     JOIN {{s}}.reminders r ON r.id = h.id
-    JOIN {{s}}.destinations p ON p.id = r.destination_id
     WHERE h.id = :id AND h.delivery_key = :key AND h.status = 'sending'
 )
 {_CLAIMED}""",
@@ -90,7 +90,8 @@ WITH delivery AS (
 # Standing reasons not to call, although the message is the right one.
 _ENDS = """(r.expires_at <= (SELECT now FROM t) OR n.confirmed_late_at IS NOT NULL
             OR n.uncertain_since IS NOT NULL
-               AND NOT (p.deduplicates AND n.uncertain_since > (SELECT now FROM t) - make_interval(secs => :window)))"""
+               AND NOT (COALESCE(p.deduplicates, r.deduplicates)
+                        AND n.uncertain_since > (SELECT now FROM t) - make_interval(secs => :window)))"""
 
 REFUSAL = Statement(
     "refusal",
@@ -98,7 +99,7 @@ REFUSAL = Statement(
 WITH t AS MATERIALIZED (SELECT COALESCE(:now, clock_timestamp()) AS now)
 SELECT r.status, d.status, d.delivery_key = :key, r.delivery_key = :key, COALESCE({_ENDS}, false)
 FROM {{s}}.reminders r
-JOIN {{s}}.destinations p ON p.id = r.destination_id
+LEFT JOIN {{s}}.destinations p ON p.id = r.destination_id
 LEFT JOIN {{s}}.due d ON d.id = r.id
 LEFT JOIN {{s}}.notification_deliveries n ON n.delivery_key = :key
 WHERE r.id = :id
@@ -107,7 +108,8 @@ WHERE r.id = :id
 )
 
 # An uncertain delivery does not simply expire, nor is it repeated where the destination would not know the key any
-# more: whether it was sent is for a person to find out.
+# more: whether it was sent is for a person to find out. Both rows are locked, and neither is waited for: an application
+# that holds its reminder must not hold up a worker.
 END_WITHOUT_CALL = Statement(
     "end_without_call",
     f"""
@@ -119,10 +121,10 @@ ended AS MATERIALIZED (
                 ELSE 'expired' END AS status
     FROM {{s}}.due d
     JOIN {{s}}.reminders r ON r.id = d.id
-    JOIN {{s}}.destinations p ON p.id = r.destination_id
+    LEFT JOIN {{s}}.destinations p ON p.id = r.destination_id
     LEFT JOIN {{s}}.notification_deliveries n ON n.delivery_key = :key
     WHERE d.id = :id AND d.delivery_key = :key AND d.status IN ('leased', 'published') AND {_ENDS}
-    FOR NO KEY UPDATE OF d SKIP LOCKED
+    FOR NO KEY UPDATE OF d, r SKIP LOCKED
 ), gone AS (
     DELETE FROM {{s}}.due USING ended WHERE due.id = ended.id
 ), delivery AS (

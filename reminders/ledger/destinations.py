@@ -1,4 +1,4 @@
-"""Destinations: where channels deliver, and what each promises about a delivery key that it sees twice."""
+"""Destinations: where reminders go, and what an operator has said about a place instead of its channel's default."""
 
 from __future__ import annotations
 
@@ -9,37 +9,42 @@ from uuid import UUID
 
 from reminders.domain.errors import NotFound
 from reminders.domain.identity import destination_id
+from reminders.ledger.caller import fetch
 from reminders.ledger.database import Database
 from reminders.ledger.statement import Statement
 
-_COLUMNS = "id::text, tenant_id, channel, address, deduplicates, created_at"
-
-GET = Statement("destination_get", f"SELECT {_COLUMNS} FROM {{s}}.destinations WHERE id = :id", {"id": "uuid"})
-
-LIST = Statement(
-    "destination_list",
-    f"""
-SELECT {_COLUMNS} FROM {{s}}.destinations
-WHERE (:tenant IS NULL OR tenant_id = :tenant) AND (:channel IS NULL OR channel = :channel)
+KNOWN = Statement(
+    "destinations_known",
+    """
+WITH used AS (
+    SELECT destination_id AS id, tenant_id, channel, destination AS address, bool_and(deduplicates) AS deduplicates,
+           min(created_at) AS created_at, count(*) AS reminders, count(*) FILTER (WHERE status = 'live') AS live
+    FROM {s}.reminders
+    WHERE (:id IS NULL OR destination_id = :id) AND (:tenant IS NULL OR tenant_id = :tenant)
+      AND (:channel IS NULL OR channel = :channel)
+    GROUP BY destination_id, tenant_id, channel, destination
+), own AS (
+    SELECT id, tenant_id, channel, address, deduplicates, created_at
+    FROM {s}.destinations
+    WHERE (:id IS NULL OR id = :id) AND (:tenant IS NULL OR tenant_id = :tenant)
+      AND (:channel IS NULL OR channel = :channel)
+)
+SELECT id::text, COALESCE(used.tenant_id, own.tenant_id) AS tenant_id, COALESCE(used.channel, own.channel) AS channel,
+       COALESCE(used.address, own.address), COALESCE(own.deduplicates, used.deduplicates), own.deduplicates IS NOT NULL,
+       LEAST(used.created_at, own.created_at) AS created_at, COALESCE(used.reminders, 0), COALESCE(used.live, 0)
+FROM used FULL JOIN own USING (id)
 ORDER BY tenant_id, channel, created_at, id LIMIT :limit
 """,
-    {"tenant": "text", "channel": "text", "limit": "integer"},
+    {"id": "uuid", "tenant": "text", "channel": "text", "limit": "integer"},
 )
 
 SET_DEDUPLICATES = Statement(
     "destination_set",
-    f"UPDATE {{s}}.destinations SET deduplicates = :deduplicates WHERE id = :id RETURNING {_COLUMNS}",
-    {"id": "uuid", "deduplicates": "boolean"},
-)
-
-# A destination may be described before the first reminder goes there; scheduling leaves a known one as it is.
-DESCRIBE = Statement(
-    "destination_describe",
-    f"""
-INSERT INTO {{s}}.destinations (id, tenant_id, channel, address, deduplicates)
+    """
+INSERT INTO {s}.destinations (id, tenant_id, channel, address, deduplicates)
 VALUES (:id, :tenant, :channel, :address, :deduplicates)
 ON CONFLICT (id) DO UPDATE SET deduplicates = EXCLUDED.deduplicates
-RETURNING {_COLUMNS}
+RETURNING id::text
 """,
     {"id": "uuid", "tenant": "text", "channel": "text", "address": "text", "deduplicates": "boolean"},
 )
@@ -54,39 +59,63 @@ class Destination:
     channel: str
     address: str = field(repr=False)
     deduplicates: bool
+    """What its claims go by. Without an operator's word: whether all its reminders were scheduled with that default."""
+    deduplicates_set: bool
+    """Whether an operator has said so."""
     created_at: datetime
+    """When the first of its reminders was scheduled or, if that was earlier, an operator first spoke of it. UTC."""
+    reminders: int
+    live: int
+    """Of its reminders, those that have not ended."""
 
 
 def get(database: Database, wanted: UUID) -> Destination:
-    """The destination with this id. Raises `NotFound`."""
-    return _one(database.fetch(GET, id=str(wanted)), wanted)
+    """The destination with this id. Raises `NotFound`. Reads all reminders: where more is known, use `find`."""
+    return _one(_known(database, id=str(wanted), limit=1), wanted)
+
+
+def find(database: Database, tenant: str, channel: str, address: str) -> Destination:
+    """The same by what the destination is; reads the tenant's reminders only. Raises `NotFound`."""
+    wanted = destination_id(tenant, channel, address)
+    return _one(_known(database, id=str(wanted), tenant=tenant, limit=1), wanted)
 
 
 def matching(database: Database, *, tenant: str | None, channel: str | None, limit: int) -> list[Destination]:
-    """Destinations by tenant, channel and age."""
-    return [_destination(row) for row in database.fetch(LIST, tenant=tenant, channel=channel, limit=limit)]
+    """Destinations that reminders name or an operator has described, by tenant, channel and age."""
+    return _known(database, tenant=tenant, channel=channel, limit=limit)
 
 
-def set_deduplicates(database: Database, wanted: UUID, deduplicates: bool) -> Destination:
-    """Say whether the destination applies a delivery key once; claims from now on go by it. Raises `NotFound`."""
-    return _one(database.fetch(SET_DEDUPLICATES, id=str(wanted), deduplicates=deduplicates), wanted)
+def set_deduplicates(database: Database, tenant: str, channel: str, address: str, *, deduplicates: bool) -> Destination:
+    """Say whether the destination applies a delivery key once; claims from now on go by it.
 
-
-def describe(database: Database, tenant: str, channel: str, address: str, *, deduplicates: bool) -> Destination:
-    """The same by what the destination is, whether or not a reminder has gone there yet. The texts must be checked."""
-    wanted = destination_id(tenant, channel, address)
-    rows = database.fetch(
-        DESCRIBE, id=str(wanted), tenant=tenant, channel=channel, address=address, deduplicates=deduplicates
+    No reminder need have gone there yet. The texts must be checked.
+    """
+    database.fetch(
+        SET_DEDUPLICATES,
+        id=str(destination_id(tenant, channel, address)),
+        tenant=tenant,
+        channel=channel,
+        address=address,
+        deduplicates=deduplicates,
     )
-    return _one(rows, wanted)
+    return find(database, tenant, channel, address)
 
 
-def _one(rows: list[tuple[Any, ...]], wanted: UUID) -> Destination:
-    if not rows:
+def _known(database: Database, **given: Any) -> list[Destination]:
+    # Not `Database.fetch`: it rules out reading a table from end to end, which is what an aggregate needs.
+    with database.transaction() as connection:
+        rows = fetch(connection, database.schema, KNOWN, **given)
+    return [_destination(row) for row in rows]
+
+
+def _one(found: list[Destination], wanted: UUID) -> Destination:
+    if not found:
         raise NotFound(f"there is no destination {wanted}")
-    return _destination(rows[0])
+    return found[0]
 
 
 def _destination(row: tuple[Any, ...]) -> Destination:
-    place, tenant, channel, address, deduplicates, created_at = row
-    return Destination(UUID(place), tenant, channel, address, deduplicates, created_at.astimezone(UTC))
+    place, tenant, channel, address, deduplicates, is_set, created_at, reminders, live = row
+    return Destination(
+        UUID(place), tenant, channel, address, deduplicates, is_set, created_at.astimezone(UTC), reminders, live
+    )

@@ -127,7 +127,7 @@ WITH {_T}, delivery AS MATERIALIZED (
     INSERT INTO {{s}}.dead_letters (id, reminder_id, delivery_key, kind, error_class, reason, attempts)
     SELECT l.letter_id, delivery.reminder_id, l.key, COALESCE(delivery.letter_kind, 'unknown'),
            COALESCE(delivery.error_class, 'cancelled_while_uncertain'), COALESCE(delivery.reason, 'cancelled while uncertain'),
-           delivery.attempts + 1
+           delivery.attempts + CASE WHEN delivery.outcome IS NULL THEN 0 ELSE 1 END
     FROM unnest(:letter_ids, :keys) AS l (letter_id, key)
     JOIN delivery ON delivery.delivery_key = l.key
     WHERE delivery.status IN ('dead', 'unknown')

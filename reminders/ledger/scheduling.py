@@ -18,8 +18,9 @@ from reminders.ledger.caller import CallersConnection, fetch
 from reminders.ledger.database import Row
 from reminders.ledger.statement import Statement
 
-# Rows go in sorted by identity, so that two transactions that schedule the same reminders cannot deadlock. A conflict
-# is skipped, never raised: the caller's transaction must stay usable.
+# Nothing is written or locked that two different reminders share, their destination included: a caller waits only for
+# another that schedules the same identity. Rows go in sorted by identity, so that two transactions that schedule the
+# same reminders cannot deadlock. A conflict is skipped, never raised: the caller's transaction must stay usable.
 INSERT = Statement(
     "schedule",
     """
@@ -28,18 +29,11 @@ WITH input AS MATERIALIZED (
         id uuid, tenant_id text, user_id text, kind text, channel text, destination text, destination_id uuid,
         deduplicates boolean, reference text, slot text, data jsonb, due_at timestamptz, zone text, expires_at timestamptz,
         identity_key bytea, request_hash bytea, delivery_key text)
-), place AS (
-    INSERT INTO {s}.destinations (id, tenant_id, channel, address, deduplicates)
-    SELECT DISTINCT ON (i.destination_id) i.destination_id, i.tenant_id, i.channel, i.destination, i.deduplicates
-    FROM input i
-    WHERE NOT EXISTS (SELECT 1 FROM {s}.destinations known WHERE known.id = i.destination_id)
-    ORDER BY i.destination_id
-    ON CONFLICT (id) DO NOTHING
 ), made AS (
-    INSERT INTO {s}.reminders (id, tenant_id, user_id, kind, channel, destination_id, reference, slot, data, due_at, zone,
-                               expires_at, identity_key, request_hash, delivery_key)
-    SELECT id, tenant_id, user_id, kind, channel, destination_id, reference, slot, data, due_at, zone,
-           expires_at, identity_key, request_hash, delivery_key
+    INSERT INTO {s}.reminders (id, tenant_id, user_id, kind, channel, destination, destination_id, deduplicates, reference,
+                               slot, data, due_at, zone, expires_at, identity_key, request_hash, delivery_key)
+    SELECT id, tenant_id, user_id, kind, channel, destination, destination_id, deduplicates, reference,
+           slot, data, due_at, zone, expires_at, identity_key, request_hash, delivery_key
     FROM input ORDER BY identity_key
     ON CONFLICT (identity_key) DO NOTHING
     RETURNING id, tenant_id, due_at, delivery_key
@@ -90,15 +84,18 @@ def insert(
     it. `deduplicates` says for each channel whether its destinations are expected to deduplicate.
     """
     run = partial(fetch, connection, schema)
-    others = _others(run, requests, run(INSERT, rows=_rows(requests, deduplicates)))
+    others = _others(run, requests, run(INSERT, rows=encoded(requests, deduplicates)))
     return [others.get(position) or _created(request) for position, request in enumerate(requests)]
 
 
-def start_insert(
-    background: BackgroundConnection, requests: Sequence[ReminderRequest], deduplicates: Mapping[str, bool]
-) -> None:
-    """Have all requests scheduled in a transaction of their own. `finish_insert` must follow."""
-    background.send(INSERT, rows=_rows(requests, deduplicates))
+def encoded(requests: Sequence[ReminderRequest], deduplicates: Mapping[str, bool]) -> str:
+    """Requests as the statement takes them."""
+    return f"[{','.join([_json(request, deduplicates[request.channel]) for request in requests])}]"
+
+
+def start_insert(background: BackgroundConnection, rows: str) -> None:
+    """Have requests, as `encoded` wrote them, scheduled in a transaction of their own. `finish_insert` must follow."""
+    background.send(INSERT, rows=rows)
 
 
 def finish_insert(
@@ -141,10 +138,6 @@ def _conflict(request: ReminderRequest, known_id: str) -> Conflict:
         f"reminder {known_id} already stands for this tenant, user, kind, channel, slot and {about}, with another "
         "destination, time, zone, data or expiry; reschedule it to move it, or give the new one its own slot"
     )
-
-
-def _rows(requests: Sequence[ReminderRequest], deduplicates: Mapping[str, bool]) -> str:
-    return f"[{','.join([_json(request, deduplicates[request.channel]) for request in requests])}]"
 
 
 def _json(request: ReminderRequest, deduplicates: bool) -> str:

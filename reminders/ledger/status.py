@@ -13,6 +13,8 @@ from reminders.ledger.statement import Statement
 
 logger = logging.getLogger(__name__)
 
+# `wake_at` of a row that is leased or published is when it is looked at again, not since when it waits. A look-up for
+# each of them: they are few, and a join could read the whole ledger.
 STATUS = Statement(
     "status",
     """
@@ -21,10 +23,17 @@ live AS (SELECT status, count(*) AS n FROM {s}.due GROUP BY status),
 ended AS (
     SELECT status, count(*) AS n FROM {s}.reminders
     WHERE finished_at > (SELECT now FROM t) - interval '24 hours' GROUP BY status
+),
+waiting AS (
+    SELECT min(wake_at) AS due_since FROM {s}.due WHERE status = 'pending'
+    UNION ALL
+    SELECT GREATEST((SELECT r.due_at FROM {s}.reminders r WHERE r.id = d.id),
+                    (SELECT n.retry_at FROM {s}.notification_deliveries n WHERE n.delivery_key = d.delivery_key))
+    FROM {s}.due d WHERE d.status IN ('leased', 'published')
 )
 SELECT (SELECT json_object_agg(status, n) FROM (SELECT * FROM live UNION ALL SELECT * FROM ended) c),
-       (SELECT extract(epoch FROM (SELECT now FROM t) - min(wake_at))::float8 FROM {s}.due
-        WHERE wake_at <= (SELECT now FROM t) AND status <> 'sending'),
+       (SELECT extract(epoch FROM (SELECT now FROM t) - min(due_since))::float8 FROM waiting
+        WHERE due_since <= (SELECT now FROM t)),
        (SELECT count(*) FROM {s}.due WHERE status IN ('published', 'sending')),
        (SELECT last_at FROM {s}.ticks WHERE name = 'scan_due'),
        (SELECT COALESCE(sum(dropped), 0)::bigint FROM {s}.ticks),
@@ -64,7 +73,10 @@ COUNTED = (
 
 
 def ledger_status(database: Database, now: datetime | None = None) -> dict[str, Any]:
-    """Counts (live states exact, terminal ones of the last 24 h) and ages in seconds."""
+    """Counts (live states exact, terminal ones of the last 24 h) and ages in seconds.
+
+    `oldest_due_age_seconds` counts from the due time, or the retry's, of what is due and not being sent yet.
+    """
     counts, oldest, in_flight, last_tick, dropped, letters = database.fetch(STATUS, now=now)[0]
     counts = counts or {}
     return {

@@ -227,6 +227,8 @@ def installation(home: Path, **settings_environ: str) -> Iterator[Stack]:
         stack = Stack(home, environ, database, settings, services)
         try:
             yield stack
+            told = stack.cli("audit", check=False)
+            assert told.returncode == 0, f"the ledger breaks what it promises:\n{told.stdout}{told.stderr}"
         finally:
             stack.close()
 

@@ -199,6 +199,29 @@ def test_an_unknown_column_stops_the_import_before_anything_is_written(run, data
     assert list(tmp_path.iterdir()) == [path]
 
 
+@pytest.mark.parametrize("form", [[], ["--format", "jsonl"], ["--format", "csv"]])
+def test_an_array_is_told_apart_from_json_lines(run, database, tmp_path, form):
+    path = tmp_path / "f.json"
+    path.write_text('[{"tenant_id": "acme"}]\n')
+    result = run(path, *form)
+    assert result.exit_code == 1
+    first, second = result.stderr.splitlines()
+    assert first == f"{path} begins with [ like a JSON array; JSON Lines is needed, one object a line"
+    assert second.startswith("To convert it: ")
+    assert list(tmp_path.iterdir()) == [path]
+
+
+def test_a_clean_run_removes_the_rejects_of_the_run_before(run, database, tmp_path):
+    path = csv_file(tmp_path / "f.csv", 2)
+    good = path.read_text()
+    path.write_text(good.replace("Europe/Berlin", "Mars/Olympus", 1))
+    assert run(path).exit_code == 3
+    assert len(list(tmp_path.iterdir())) == 2
+    path.write_text(good)
+    assert run(path).exit_code == 0
+    assert list(tmp_path.iterdir()) == [path]
+
+
 def test_json_lines_from_standard_input(run, database):
     record = {
         "tenant_id": "acme",

@@ -155,9 +155,9 @@ def test_postgres_that_is_away_at_first_is_waited_for(import_text, outage, datab
 
 def test_postgres_that_stays_away_ends_it_with_how_far_it_got(import_text, outage, database, tmp_path):
     with pytest.raises(ServiceUnavailable) as raised:
-        import_text(some_rows(10_000), Watching(once=outage.begin), patience=0.3)
+        import_text(some_rows(10_000), Watching(once=outage.begin), patience=2)
     found = re.fullmatch(
-        r"Postgres has failed for 0\.3 s: .*\n"
+        r"Postgres has failed for 2 s: .*\n"
         r"The ledger has all of the file up to line (\d+) \(([\d,]+) newly scheduled\)\. Run the same command again.*",
         str(raised.value),
     )
@@ -197,9 +197,9 @@ def test_a_row_that_an_open_transaction_holds_is_waited_for_and_then_told(import
         cursor.execute("DELETE FROM reminders.due")
         cursor.execute("DELETE FROM reminders.reminders")
         with pytest.raises(
-            ServiceUnavailable, match=r"failed for 0\.4 s: canceling statement due to lock timeout\n.*line 1001 "
+            ServiceUnavailable, match=r"failed for 2 s: canceling statement due to lock timeout\n.*line 1001 "
         ):
-            import_text(text, Watching(), patience=0.4)
+            import_text(text, Watching(), patience=2)
     totals, _ = import_text(text, Watching())
     assert (totals.scheduled, totals.existing) == (500, 1_000)
 
@@ -237,3 +237,15 @@ def test_a_mistake_of_ours_ends_it_at_once_and_leaves_no_rejects(import_text, tm
     with pytest.raises(psycopg2.ProgrammingError):
         import_text(text, Watching(), connect=Broken)
     assert list(tmp_path.iterdir()) == []
+
+
+def test_ctrl_c_says_how_far_it_came_and_that_it_may_be_run_again(import_text, database):
+    def interrupt():
+        raise KeyboardInterrupt
+
+    text = HEADER + "".join(csv_row(number) for number in range(2500))
+    with pytest.raises(KeyboardInterrupt, match=r"^Broken off after 1,000 records; run .* nothing is scheduled twice$"):
+        import_text(text, Watching(interrupt))
+    assert count(database) >= 1000
+    assert import_text(text, Watching())[0].read == 2500
+    assert count(database) == 2500

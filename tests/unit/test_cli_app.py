@@ -87,11 +87,14 @@ def test_a_mistyped_command_is_wrong_usage_with_the_nearest_one():
 @pytest.mark.parametrize(
     ("error", "code", "said"),
     [
-        (InvalidInput("due_at", "is in the past"), 1, "due_at: is in the past\n"),
+        (InvalidInput("due_at", "is in the past"), 1, "--due-at: is in the past\n"),
+        (InvalidInput("expires_at", "must be later than due_at"), 1, "--expires-at: must be later than --due-at\n"),
+        (InvalidInput("due_at", "'due_at' is no instant"), 1, "--due-at: 'due_at' is no instant\n"),
         (SettingsError("A: wrong\nB: wrong"), 1, "A: wrong\nB: wrong\n"),
         (RemindersError("lone \udcff"), 1, "lone \\udcff\n"),
         (click.UsageError("say more"), 2, f"{USAGE}Error: say more\n"),
         (KeyboardInterrupt(), 130, "\n"),
+        (KeyboardInterrupt("broken off"), 130, "\nbroken off\n"),
         (click.exceptions.Exit(3), 3, ""),
     ],
 )

@@ -1,6 +1,7 @@
 """What people read: aligned, complete, harmless to a terminal."""
 
 import json
+import re
 from datetime import UTC, datetime
 from io import StringIO
 from uuid import UUID
@@ -72,5 +73,55 @@ def test_values(value, shown):
 
 
 def test_instants_in_the_reminders_zone():
-    assert instant_for_people(NOON, "Asia/Kolkata") == "2031-07-01 12:00:00 UTC (2031-07-01 17:30 Asia/Kolkata)"
+    assert instant_for_people(NOON, "Asia/Kolkata") == "2031-07-01 12:00:00 UTC (17:30 Asia/Kolkata)"
+    assert instant_for_people(NOON, "Pacific/Auckland") == "2031-07-01 12:00:00 UTC (2031-07-02 00:00 Pacific/Auckland)"
     assert instant_for_people(NOON, "Gone/Zone") == instant_for_people(NOON, None) == "2031-07-01 12:00:00 UTC"
+
+
+ID = "019a2b3c-4d5e-7f60-8a9b-0c1d2e3f4a5b"
+ROW = (ID, "pending", "2031-07-01 12:00:00 UTC (14:00 Europe/Berlin)", "a-tenant", "user-1", "kind", "order-17")
+NAMES = ("id", "status", "due", "tenant", "user", "kind", "reference")
+
+
+def drawn(monkeypatch, width, headings, rows, **options):
+    monkeypatch.setenv("COLUMNS", str(width))
+    monkeypatch.setattr("sys.stdout", terminal := Terminal())
+    print_table(headings, rows, **options)
+    lines = re.sub(r"\x1b\[[0-9;]*m", "", terminal.getvalue()).splitlines()
+    assert max(map(len, lines)) <= width
+    return [line.rstrip() for line in lines]
+
+
+def test_what_does_not_fit_is_told_in_lines_below_the_id(monkeypatch):
+    lines = drawn(monkeypatch, 80, NAMES, [ROW])
+    assert lines == [
+        ID,
+        "  status: pending  due: 2031-07-01 12:00:00 UTC (14:00 Europe/Berlin)",
+        "    tenant: a-tenant  user: user-1  kind: kind  reference: order-17",
+    ]
+
+
+def test_columns_that_can_be_spared_are_left_out_first(monkeypatch):
+    whole = drawn(monkeypatch, 160, NAMES, [ROW], spare=("kind", "user"))
+    assert whole[0].split() == list(NAMES)
+    fewer = drawn(monkeypatch, len(whole[1]) - 1, NAMES, [ROW], spare=("kind", "user"))
+    assert fewer[0].split() == ["id", "status", "due", "tenant", "user", "reference"]
+    assert all(text in fewer[1] for text in ROW if text != "kind")
+
+
+def test_only_the_last_column_is_wrapped(monkeypatch):
+    lines = drawn(monkeypatch, 80, ("id", "error"), [(ID, "http_503: " + "x" * 70)])
+    assert lines[1].startswith(f"{ID}  http_503:")
+    assert "".join(line[38:] for line in lines[1:]).replace(" ", "").endswith("x" * 70)
+
+
+def test_fields_are_wrapped_below_their_values(monkeypatch):
+    monkeypatch.setenv("COLUMNS", "40")
+    monkeypatch.setattr("sys.stdout", terminal := Terminal())
+    print_fields([("why", "its message waits on queue deliver; no worker takes it"), ("id", ID)])
+    assert terminal.getvalue().splitlines() == [
+        "why  its message waits on queue deliver;",
+        "     no worker takes it",
+        f"id   {ID}" if len(ID) + 5 <= 40 else "id",
+        *([] if len(ID) + 5 <= 40 else [f"     {ID}"]),
+    ]

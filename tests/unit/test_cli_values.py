@@ -13,7 +13,15 @@ ID = "019a2b3c-4d5e-7f60-8a9b-0c1d2e3f4a5b"
 
 @pytest.mark.parametrize(
     ("text", "wait"),
-    [("+10s", timedelta(seconds=10)), ("+5m", timedelta(minutes=5)), ("+2h", timedelta(hours=2)), ("+0s", timedelta())],
+    [
+        ("+10s", timedelta(seconds=10)),
+        ("+5m", timedelta(minutes=5)),
+        ("+2h", timedelta(hours=2)),
+        ("+0s", timedelta()),
+        ("+1h30m", timedelta(minutes=90)),
+        ("+2d1h5.5s", timedelta(days=2, hours=1, seconds=5.5)),
+        ("+90", timedelta(seconds=90)),
+    ],
 )
 def test_times_from_now(text, wait):
     before = datetime.now(UTC)
@@ -21,7 +29,27 @@ def test_times_from_now(text, wait):
     assert before + wait <= found <= datetime.now(UTC) + wait
 
 
-@pytest.mark.parametrize("text", ["+", "+x", "+-5s", "+5s ago", "+nan", "+inf", "++5s", "+٥s", "+1e3s", "-5s", "5m"])
+@pytest.mark.parametrize(
+    "text",
+    [
+        "+",
+        "+x",
+        "+-5s",
+        "+5s ago",
+        "+nan",
+        "+inf",
+        "++5s",
+        "+٥s",
+        "+1e3s",
+        "+1h30",
+        "+1h 30m",
+        "+1h-5m",
+        "+h1",
+        "+1.2.3h4m",
+        "-5s",
+        "5m",
+    ],
+)
 def test_what_is_no_time_from_now(text):
     with pytest.raises(InvalidInput, match=r"^expires_at: "):
         read_due_at(text, "expires_at")

@@ -101,3 +101,12 @@ def test_a_socket_folder_that_others_could_write_to_is_refused(tmp_path, monkeyp
     sockets.symlink_to(tmp_path)
     with pytest.raises(ServiceUnavailable, match="belongs to somebody else"):
         placement.make_socket_folder(deep)
+
+
+def test_a_folder_of_somebody_else_is_called_that(tmp_path, monkeypatch):
+    error = PermissionError(13, "Permission denied")
+    assert placement.why_closed(tmp_path, error) == "Permission denied"
+    monkeypatch.setattr(os, "geteuid", lambda: os.getuid() + 1)
+    owner = f"({placement._name_of(os.getuid())})"
+    assert placement.why_closed(tmp_path / "absent", error) == f"{tmp_path} belongs to another user {owner}"
+    assert placement.why_closed(tmp_path, OSError(30, "Read-only file system")) == "Read-only file system"

@@ -67,3 +67,62 @@ def test_pickle_is_no_message():
     message = genuine()
     message["content-type"] = "application/x-python-serialize"
     assert fault_of(raw(message), "deliver") == "is not JSON"
+
+
+@pytest.mark.parametrize(
+    ("name", "value", "fault"),
+    [
+        ("id", ["a"], "names no task"),
+        ("task", "two\nlines", "names no task"),
+        ("stamped_headers", 5, "has malformed headers"),
+        ("stamped_headers", [["a"]], "has malformed headers"),
+        ("stamps", ["a"], "has malformed headers"),
+        ("timelimit", 5, "has malformed headers"),
+        ("retries", -1, "has malformed headers"),
+        ("retries", 10**9, "has malformed headers"),
+        ("retries", None, "has malformed headers"),
+        ("expires", "", "has malformed headers"),
+        ("headers", 5, "has malformed headers"),
+        ("update", 5, "has headers that Celery keeps for itself"),
+        ("errbacks", [{}], "has headers that Celery keeps for itself"),
+        ("_protected", 1, "has headers that Celery keeps for itself"),
+        ("origin", "\ud800", "cannot be decoded (UnicodeEncodeError)"),
+        ("sentry-trace", {"any": ["thing"]}, None),
+        ("origin", "\U0001f600", None),
+    ],
+)
+def test_headers_that_celery_reads_are_what_it_takes_them_for(name, value, fault):
+    assert fault_of(raw(genuine(**{name: value})), "deliver") == fault
+
+
+@pytest.mark.parametrize(
+    ("properties", "fault"),
+    [
+        ({"priority": "high"}, "has malformed properties"),
+        ({"reply_to": 5}, "has malformed properties"),
+        ({"delivery_info": {"exchange": "x", "routing_key": "deliver"}}, "has a route that is none of ours"),
+        ({"delivery_info": {"exchange": "", "routing_key": "workers"}}, "has a route that is none of ours"),
+        ({"delivery_info": {"exchange": "", "routing_key": "deliver", "consumer_tag": "1"}}, "names its consumer"),
+        ({"delivery_info": {"exchange": "", "routing_key": "deliver", "redelivered": True}}, None),
+        ({"priority": None}, None),
+    ],
+)
+def test_a_message_can_be_acknowledged_and_put_back(properties, fault):
+    message = genuine()
+    message["properties"] |= properties
+    assert fault_of(raw(message), "deliver") == fault
+
+
+@pytest.mark.parametrize(
+    ("embedded", "fault"),
+    [
+        ({"callbacks": [{"task": "x"}]}, "asks for other tasks after it"),
+        ({"chord": 5}, "asks for other tasks after it"),
+        ({"args": None}, "asks for other tasks after it"),
+        ({"callbacks": [], "errbacks": None}, None),
+    ],
+)
+def test_a_task_asks_for_no_other(embedded, fault):
+    message = genuine()
+    message["body"] = b64encode(json.dumps([["id", "key"], {}, embedded]).encode()).decode()
+    assert fault_of(raw(message), "deliver") == fault

@@ -74,6 +74,7 @@ def test_a_quoted_newline_is_part_of_the_value_and_counts_as_a_line():
     [
         (HEADER.replace("user_id", "usr_id"), "usr_id", "did you mean user_id?"),
         (HEADER.replace("zone", "Timezone"), "Timezone", "did you mean zone?"),
+        (HEADER.replace("zone", "colour"), "colour", "is no column of a reminder. There are tenant_id, "),
         (HEADER.replace("kind,", ""), "kind", "has no column; required are tenant_id, user_id, kind"),
         (HEADER.replace("zone", "kind"), "kind", "given twice"),
         (HEADER.replace(",", ";"), "tenant_id;user_id;kind;channel;destination;due_at;zone;reference", "by commas"),

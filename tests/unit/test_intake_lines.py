@@ -96,3 +96,12 @@ def test_a_disk_that_fails_is_told_with_the_line():
     next(lines)
     with pytest.raises(RemindersError, match=r"some\.csv cannot be read after line 1: Input/output error"):
         next(lines)
+
+
+def test_a_line_without_an_end_is_given_up():
+    class Endless(io.BytesIO):
+        def readline(self, size=-1):
+            return b"x" * size
+
+    with pytest.raises(RemindersError, match=r"^Line 1 of some\.csv has no end within 64 MiB\nA file of reminders is"):
+        next(Lines(Endless(), "some.csv"))

@@ -64,3 +64,16 @@ def test_a_folder_that_goes_away_is_told(tmp_path):
     folder.rmdir()
     with pytest.raises(RemindersError, match=r"r\.jsonl: No such file"):
         rejects.add([ONE])
+
+
+def test_a_clean_run_removes_what_an_earlier_one_left_and_no_other_file(tmp_path):
+    path = tmp_path / "r.jsonl"
+    first = RejectsFile(path)
+    first.add([ONE])
+    first.keep()
+    assert RejectsFile(path).keep() is None
+    assert not path.exists()
+    for other in ("", "notes\n", '{"line": 1}\n', "[1]\n", "ü\n"):
+        path.write_text(other)
+        assert RejectsFile(path).keep() is None
+        assert path.read_text() == other

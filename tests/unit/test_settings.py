@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from reminders.domain.errors import SettingsError
-from reminders.settings import LATER_RELEASES, PREFIX, Secret, Settings, load
+from reminders.settings import LATER_RELEASES, PREFIX, Secret, Settings, check_addresses, load
 
 SECRETS = {
     "DATABASE_URL": "postgresql://u:hunter22@h/d",
@@ -136,3 +136,40 @@ def test_every_setting_can_be_set_and_none_is_both_known_and_reserved():
     assert not known & LATER_RELEASES
     for name in known - {"DATABASE_URL", "REDIS_URL"}:
         assert faults(**{name: "\x00"}) if name != "HOME" else True
+
+
+@pytest.mark.parametrize(
+    ("name", "bad", "said"),
+    [
+        ("REDIS_URL", "http://x", "begins with 'http', which is no Redis"),
+        ("REDIS_URL", "garbage", "is no URL"),
+        ("REDIS_URL", "redis://h:1/abc", "has 'abc' for a database"),
+        ("REDIS_URL", "redis://:hunter2@h:99999/0", "has '99999' for a port"),
+        ("REDIS_URL", "redis://h:port/0", "has 'port' for a port"),
+        ("DATABASE_URL", "garbage", "is no URL"),
+        ("DATABASE_URL", "mysql://u:hunter2@h/d", "begins with 'mysql', which is no Postgres"),
+        ("DATABASE_URL", "postgresql+asyncpg://h/d", "begins with 'postgresql+asyncpg', which is no Postgres"),
+        ("DATABASE_URL", "postgresql://u:hunter2@h:0/d", "has '0' for a port"),
+    ],
+)
+def test_an_address_that_can_be_none_is_refused_with_the_right_form(name, bad, said):
+    with pytest.raises(SettingsError) as caught:
+        check_addresses(load({name: bad}))
+    first, second = str(caught.value).splitlines()
+    assert first.startswith(f"{name}: {said}")
+    assert second.startswith("Write ")
+    assert "hunter2" not in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    "environ",
+    [
+        {}, SECRETS,
+        {"DATABASE_URL": "postgres://u:p#?x@h:5432/d?sslmode=require", "REDIS_URL": "redis://"},
+        {"DATABASE_URL": "postgresql+psycopg2:///d?host=/run/pg&port=1", "REDIS_URL": "unix:///run/redis.sock?db=1"},
+        {"DATABASE_URL": "postgresql://u@[::1]:5432/d", "REDIS_URL": "rediss://:p@[::1]:6380/15?ssl_cert_reqs=none"},
+        {"DATABASE_URL": "postgresql://a:1,b:2/d", "REDIS_URL": "redis+socket:///run/redis.sock"},
+    ],
+)  # fmt: skip
+def test_usual_addresses_are_taken(environ):
+    check_addresses(load(environ))

@@ -44,16 +44,24 @@ def audit_url(services: Services) -> Iterator[str]:
     connection.close()
 
 
+@pytest.fixture(scope="package")
+def audit_database(audit_url: str) -> Iterator[Database]:
+    """One pool for all these tests: its connections have every statement prepared soon."""
+    database = Database(audit_url, schema="reminders", pool_size=40)
+    yield database
+    database.close()
+
+
 @pytest.fixture
-def world(audit_url: str, monkeypatch: pytest.MonkeyPatch) -> Iterator[AgingWorld]:
+def world(audit_database: Database, monkeypatch: pytest.MonkeyPatch) -> Iterator[AgingWorld]:
     """An empty ledger with all its constraints. The end of a claim waits for a caller's lock for 50 ms only."""
     for module in (finalizing, giving_back):
         monkeypatch.setattr(module, "LOCK_TIMEOUT_MS", 50)
-    database = Database(audit_url, schema="reminders", pool_size=40)
-    world = AgingWorld(database)
+    world = AgingWorld(audit_database)
     for table in TABLES:
         world.sql(f"DELETE FROM reminders.{table}")
-    world.sql("CREATE UNIQUE INDEX IF NOT EXISTS dead_letters_one_open ON reminders.dead_letters (reminder_id) WHERE state = 'open'")
+    world.sql(
+        "CREATE UNIQUE INDEX IF NOT EXISTS dead_letters_one_open ON reminders.dead_letters (reminder_id) WHERE state = 'open'"
+    )
     yield world
     world.close()
-    database.close()

@@ -22,14 +22,22 @@ from reminders.settings import Secret, Settings
 PROBE = """
 import json, os, time
 from pathlib import Path
+from reminders import bootstrap, readiness
 from reminders.celery import app
-from reminders.broker import watch
+from reminders.broker import envelope, transport, watch
 
 HERE = Path(__file__).parent
 app.conf.include = ()
 watch.DEAF_AFTER = int(os.environ.get("PROBE_DEAF_AFTER", watch.DEAF_AFTER))
 watch.POLLS_WITHIN = float(os.environ.get("PROBE_POLLS_WITHIN", watch.POLLS_WITHIN))
 watch.SCAN_IDLE = float(os.environ.get("PROBE_SCAN_IDLE", watch.SCAN_IDLE))
+watch.STUCK_AFTER = float(os.environ.get("PROBE_STUCK_AFTER", watch.STUCK_AFTER))
+LOOKED = [0.0]
+bootstrap.scan_looked_at = lambda: LOOKED[0]
+readiness.check_worker = lambda queues: None  # these tasks need no ledger
+if "PROBE_LENIENT" in os.environ:
+    # Only what nothing can be acknowledged without is checked: all else must be survived.
+    transport.fault_of = lambda raw, queue: envelope.fault_of(raw, "none-of-ours")
 if "PROBE_SCHEDULE" in os.environ:
     app.conf.beat_schedule = json.loads(os.environ["PROBE_SCHEDULE"])
 
@@ -60,6 +68,13 @@ def deliver(reminder_id, key):
 @app.task(name="reminders.scan_due")
 def scan_due():
     note("scan")
+    if (HERE / "look").exists():
+        for _ in range(40):
+            LOOKED[0] = time.monotonic()
+            time.sleep(0.1)
+        note("looked")
+    while (HERE / "stick").exists():
+        time.sleep(0.1)
 
 
 @app.task(name="reminders.make_partitions")

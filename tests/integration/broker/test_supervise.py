@@ -28,10 +28,10 @@ def on_stop(signum, frame):
     if sys.argv[1] == "obedient":
         stop.set()
 signal.signal(signal.SIGTERM, on_stop)
-print("up", os.getpid(), flush=True)
+os.write(1, f"up {os.getpid()}\\n".encode())
 while not stop.wait(0.02):
     pass
-print("down", os.getpid(), *[int(each) for each in told], flush=True)
+os.write(1, f"down {os.getpid()} {' '.join(str(int(each)) for each in told)}\\n".encode())  # in one piece
 """
 
 
@@ -184,3 +184,22 @@ def test_a_worker_told_twice_finishes_its_task_and_takes_no_other(probe, broker_
     assert parent.wait(15) == 0
     assert [note[2] for note in probe.notes("deliver")] == ["wait"]
     publisher.close()
+
+
+@pytest.mark.parametrize(("code", "started"), [(0, 1), (3, 0)])
+def test_children_are_started_only_after_the_first_has_ended_well(tmp_path, code, started):
+    script = (
+        "import signal, sys\n"
+        "from reminders.supervise import Child, supervise\n"
+        "def show(name, line):\n"
+        "    print(f'<{name}|{line}>', flush=True)\n"
+        "    if 'bye' in line: signal.raise_signal(signal.SIGTERM)\n"
+        f"first = Child('first', (sys.executable, '-c', 'print(1); raise SystemExit({code})'))\n"
+        "child = Child('child', (sys.executable, '-c', 'print(\"bye\")'))\n"
+        "sys.exit(supervise([child], 5, output=show, first=first))\n"
+    )
+
+    run = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, timeout=30, check=False)
+
+    assert run.returncode == code
+    assert run.stdout.splitlines() == ["<first|1>", "<child|bye>"][: 1 + started]

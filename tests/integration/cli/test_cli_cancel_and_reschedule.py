@@ -106,9 +106,7 @@ def test_reschedule_moves_and_raises_the_version(run, stage):
 def test_reschedule_for_people(run, stage):
     reminder = pending(stage)
     shown = run("reschedule", reminder.id, "--due-at", "2031-05-01 11:30", "--zone", "Europe/Berlin").stdout
-    assert shown == (
-        f"{reminder.id} rescheduled: pending, due 2031-05-01 09:30:00 UTC (2031-05-01 11:30 Europe/Berlin)\n"
-    )
+    assert shown == (f"{reminder.id} rescheduled: pending, due 2031-05-01 09:30:00 UTC (11:30 Europe/Berlin)\n")
 
 
 def test_reschedule_revives_a_cancelled_one_and_can_set_the_expiry(run, stage):
@@ -138,11 +136,11 @@ def test_reschedule_is_refused(run, stage, state, said):
 @pytest.mark.parametrize(
     ("given", "said"),
     [
-        (["--due-at", "2031-05-01T09:30"], "due_at: is a wall time without an offset"),
-        (["--due-at", "2031-05-01T09:30", "--zone", "../etc/passwd"], "zone: '../etc/passwd' is no IANA zone name"),
-        (["--due-at", "next week"], "due_at: 'next week' is no instant"),
-        (["--due-at", "9999-01-01T00:00Z"], "due_at: is in the year 9999"),
-        (["--due-at", FAR, "--expires-at", FAR], "expires_at: must be later than due_at"),
+        (["--due-at", "2031-05-01T09:30"], "--due-at: is a wall time without an offset"),
+        (["--due-at", "2031-05-01T09:30", "--zone", "../etc/passwd"], "--zone: '../etc/passwd' is no IANA zone name"),
+        (["--due-at", "next week"], "--due-at: 'next week' is no instant"),
+        (["--due-at", "9999-01-01T00:00Z"], "--due-at: is in the year 9999"),
+        (["--due-at", FAR, "--expires-at", FAR], "--expires-at: must be later than --due-at"),
     ],
 )
 def test_reschedule_refuses_bad_times(run, stage, given, said):

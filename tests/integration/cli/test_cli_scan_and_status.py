@@ -9,8 +9,8 @@ import pytest
 
 from integration.cli.stage import only
 from reminders.celery_options import KEY_PREFIX, QUEUES
-from reminders.domain.outcomes import Delivered, Rejected
-from reminders.domain.retry_policy import Bury, Deliver
+from reminders.domain.outcomes import Delivered, Rejected, Retry
+from reminders.domain.retry_policy import Bury, Deliver, Park
 from reminders.ledger.scanning import PostgresScan
 from reminders.ledger.status import COUNTED
 
@@ -140,10 +140,47 @@ def test_status_while_redis_is_away(run, stage, monkeypatch, nobody_listens):
     assert "hidden-word" not in shown + found["broker_error"]
 
 
-@pytest.mark.parametrize("url", ["amqp://guest@localhost", "nonsense"])
+@pytest.mark.parametrize("state", ["leased", "published"])
+def test_lateness_does_not_hide_behind_the_next_look(run, stage, broker, state):
+    reminder = stage.schedule(due_at=datetime.now(UTC) - timedelta(minutes=10))
+    stage.lease() if state == "leased" else stage.publish()
+    found = only(run("status", "--json"))
+    assert found["counts"][state] == 1
+    assert 600 <= found["oldest_due_age_seconds"] < 700
+    if state == "published":
+        stage.claim(reminder)
+        assert only(run("status", "--json"))["oldest_due_age_seconds"] == 0
+
+
+def test_a_retry_is_late_since_its_pause_ended(run, stage, broker):
+    reminder = stage.schedule(due_at=datetime.now(UTC) - timedelta(minutes=10))
+    stage.deliver(reminder, Retry("http_503", "busy", status_code=503), Park(0.0, "deliver"))
+    assert only(run("status", "--json"))["oldest_due_age_seconds"] < 300
+    stage.publish()
+    assert 0 < only(run("status", "--json"))["oldest_due_age_seconds"] < 300
+
+
+@pytest.mark.parametrize("url", ["amqp://guest@localhost", "nonsense", "redis://h:1/abc", "redis://h:99999/0"])
 def test_status_with_an_address_that_is_no_redis(run, stage, monkeypatch, url):
     monkeypatch.setenv("REDIS_URL", url)
-    result = run("status", "--json")
-    assert result.exit_code == 0
-    assert only(result)["queues"] is None
-    assert only(result)["broker_error"]
+    for command in (["status", "--json"], ["list"], ["scan"], ["up"], ["migrate"]):
+        result = run(*command)
+        assert (result.exit_code, result.stdout) == (1, "")
+        first, second = result.stderr.splitlines()
+        assert first.startswith("REDIS_URL: ")
+        assert second.startswith("Write redis://")
+
+
+@pytest.mark.parametrize("name", ["REDIS_URL", "DATABASE_URL"])
+def test_up_starts_nothing_while_an_address_does_not_answer(run, monkeypatch, nobody_listens, tmp_path, name):
+    monkeypatch.setenv("REMINDERS_HOME", str(tmp_path / "home"))
+    address = nobody_listens if name == "REDIS_URL" else nobody_listens.replace("redis", "postgresql")
+    monkeypatch.setenv(name, address)
+    monkeypatch.delenv("DATABASE_URL" if name == "REDIS_URL" else "REDIS_URL")
+    result = run("up")
+    assert (result.exit_code, result.stdout) == (1, "")
+    first, second = result.stderr.splitlines()
+    assert "does not answer" in first
+    assert name in second
+    assert "hidden-word" not in result.stderr
+    assert not (tmp_path / "home").exists()

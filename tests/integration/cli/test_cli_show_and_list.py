@@ -78,7 +78,7 @@ def test_show_for_people(run, stage):
         due_at=datetime.fromisoformat("2031-07-01T12:30:15"), zone="Asia/Kolkata", slot="day-before"
     )
     shown = run("show", reminder.id).stdout
-    assert "2031-07-01 07:00:15 UTC (2031-07-01 12:30:15 Asia/Kolkata)" in shown
+    assert "2031-07-01 07:00:15 UTC (12:30:15 Asia/Kolkata)" in shown
     assert "it is not due before 2031-07-01T07:00:15Z" in shown
     assert "day-before" in shown
 
@@ -147,7 +147,7 @@ def test_what_a_far_side_says_cannot_steer_the_terminal(run, stage):
 @pytest.mark.parametrize("bad", ["x", "", "\0", "\udcff", "019a2b3c", "../../etc/passwd", "0" * 33])
 def test_what_is_no_id(run, command, bad):
     result = run(command, bad)
-    assert result.stderr.startswith("id: ")
+    assert result.stderr.startswith("ID: ")
     assert (result.exit_code, len(result.stderr.splitlines())) == (1, 1)
 
 
@@ -208,7 +208,7 @@ def test_list_for_people_is_aligned(run, stage):
     )
     stage.schedule(tenant_id="b", due_at=datetime(2031, 1, 1, tzinfo=UTC))
     head, first, second = run("list").stdout.splitlines()
-    assert first[head.index("due") :].startswith("2031-01-01 08:00:00 UTC (2031-01-01 09:00 Europe/Berlin)")
+    assert first[head.index("due") :].startswith("2031-01-01 08:00:00 UTC (09:00 Europe/Berlin)")
     assert second[head.index("tenant") :].startswith("b ")
 
 
@@ -216,7 +216,7 @@ def test_list_for_people_is_aligned(run, stage):
 @pytest.mark.parametrize("bad", ["a\0", "\udcff", "", "x" * 600])
 def test_filters_are_checked_like_what_is_stored(run, option, bad):
     result = run("list", option, bad)
-    assert result.stderr.startswith((option[2:], f"{option[2:]}_id: "))
+    assert result.stderr.startswith(f"{option}: ")
     assert (result.exit_code, len(result.stderr.splitlines())) == (1, 1)
 
 

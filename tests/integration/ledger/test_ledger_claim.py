@@ -221,16 +221,23 @@ def test_an_uncertain_delivery_is_not_repeated_after_the_deduplication_window(wo
     assert world.letters(made.id) == [("unknown", "open", "not_repeatable")]
 
 
-def test_an_uncertain_delivery_is_not_repeated_once_its_destination_is_known_not_to_deduplicate(world):
-    made = world.schedule()
-    world.finalize(world.opened(made), LOST)
-    world.sql("UPDATE reminders.destinations SET deduplicates = false")
-    late = world.lapse(60)
+@pytest.mark.parametrize("lost", [False, True])
+def test_an_application_that_holds_the_reminder_holds_up_no_worker_that_would_end_it(world, lost):
+    made = world.schedule(expires_at=NOW + timedelta(minutes=5))
+    if lost:
+        world.finalize(world.opened(made), LOST)
+    late = world.lapse(600)
     world.published(late)
+    holder = world.connect()
+    with holder.cursor() as cursor:
+        cursor.execute("SELECT 1 FROM reminders.reminders WHERE id = %s FOR UPDATE", (str(made.id),))
     provider = ScriptedProvider()
-    assert world.deliver(provider, now=late)(made.id, made.delivery_key) == "dead"
+    deliver = world.deliver(provider, now=late)
+    assert world.start(deliver, made.id, made.delivery_key).result(timeout=10) == "busy"
+    assert world.status(made.id)[0] == "published"
+    holder.rollback()
+    assert deliver(made.id, made.delivery_key) == ("dead" if lost else "expired")
     assert provider.calls == []
-    assert world.letters(made.id) == [("unknown", "open", "not_repeatable")]
 
 
 def test_a_retry_that_is_certain_is_repeated_however_late(world):

@@ -8,10 +8,13 @@ from threading import Barrier
 import pytest
 
 import reminders
+from integration.ledger.operators import WORD
 from integration.ledger.world import CLAIM, MAX_WAIT, NOW, ScriptedProvider
 from reminders import InvalidInput
 from reminders.domain.outcomes import Delivered, Rejected, Retry, Unknown
-from reminders.ledger.review import LetterFilter, letters, redrive
+from reminders.ledger import closing_letters
+from reminders.ledger.closing_letters import redrive
+from reminders.ledger.review import LetterFilter, letters
 
 NO = Rejected("gone", "refused")
 LOST = Unknown("timeout", "no answer", timed_out=True)
@@ -152,18 +155,20 @@ def test_rows_that_a_caller_holds_are_skipped_and_can_be_redriven_later(world):
     assert world.redrive(held, free) == [held.id]
 
 
-def test_a_cancel_that_waits_for_a_redrive_cancels_what_it_finds(world):
+def test_a_cancel_that_waits_for_a_redrive_cancels_what_it_finds(world, monkeypatch):
     made = refused(world)
-    from reminders.ledger.review import REDRIVE
+    answers = []
+    examined = closing_letters._examined
 
-    with world.database.transaction() as connection, connection.cursor() as cursor:
-        bound = world.database.bound(REDRIVE)
-        given = {"ids": [str(made.id)], "limit": 10, "checked": False, "actor": "ada", "reason": "fixed"}
-        cursor.execute(bound.plain, bound.arguments(given))
-        assert len(cursor.fetchall()) == 1
-        answer = world.start(world.committed, reminders.cancel, made.id)
-        world.waiting_for_a_lock()
-    assert answer.result(timeout=10) == "cancelled"
+    def while_it_holds_the_row(*arguments, **named):
+        if not answers:
+            answers.append(world.start(world.committed, reminders.cancel, made.id))
+            world.waiting_for_a_lock()
+        return examined(*arguments, **named)
+
+    monkeypatch.setattr(closing_letters, "_examined", while_it_holds_the_row)
+    assert world.redrive(made) == [made.id]
+    assert answers[0].result(timeout=10) == "cancelled"
     assert world.status(made.id) == ("cancelled", "cancelled")
     assert world.published() == []
 
@@ -192,9 +197,9 @@ def test_filters_choose(world):
     one = refused(world, tenant_id="a")
     other = refused(world, tenant_id="b")
     assert [each.reminder_id for each in letters(world.database, LetterFilter(tenant="a"))] == [one.id]
-    assert redrive(world.database, LetterFilter(kind="unknown"), actor="ada", reason="fixed", checked=True) == []
-    assert redrive(world.database, LetterFilter(tenant="b"), actor="ada", reason="fixed") == [other.id]
-    assert redrive(world.database, LetterFilter(channel="log"), actor="ada", reason="fixed", limit=1) == [one.id]
+    assert redrive(world.database, LetterFilter(kind="unknown"), **WORD, checked=True).done == []
+    assert redrive(world.database, LetterFilter(tenant="b"), **WORD).done == [other.id]
+    assert redrive(world.database, LetterFilter(channel="log"), **WORD, limit=1).done == [one.id]
 
 
 def test_at_most_one_letter_is_open_for_a_reminder(world):

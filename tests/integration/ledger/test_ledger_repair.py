@@ -176,8 +176,7 @@ def test_a_repair_that_fails_midway_leaves_the_claims_lapsed(world):
 @pytest.mark.usefixtures("impatient")
 def test_a_mixed_batch_is_sorted_by_what_each_needs(world):
     repeated = world.schedule()
-    reviewed = world.schedule(channel="log", destination="no-dedup", deduplicates=False)
-    world.sql("UPDATE reminders.destinations SET deduplicates = (address <> 'no-dedup')")
+    reviewed = world.schedule(deduplicates=False)
     delivered, dead = world.schedule(), world.schedule()
     world.published()
     claims = {made.id: world.claim(made) for made in (repeated, reviewed, delivered, dead)}

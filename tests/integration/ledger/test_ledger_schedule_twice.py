@@ -19,7 +19,6 @@ def test_a_rolled_back_caller_leaves_nothing(world):
     with pytest.raises(reminders.NotFound):
         reminders.get(connection, made.id)
     assert world.sql("SELECT count(*) FROM reminders.due")[0][0] == 0
-    assert world.sql("SELECT count(*) FROM reminders.destinations")[0][0] == 0
 
 
 def test_it_commits_together_with_the_callers_own_rows(world):

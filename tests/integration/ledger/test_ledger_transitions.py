@@ -7,7 +7,7 @@ from datetime import timedelta
 import pytest
 
 import reminders
-from integration.ledger import audit
+from integration.ledger import audit, operators
 from integration.ledger.world import CLAIM, LEASE, NOW, REDELIVER, ScriptedProvider
 from reminders.domain.outcomes import Delivered, Rejected, Retry, Unknown
 from reminders.domain.states import DELIVERY_TRANSITIONS, REMINDER_TRANSITIONS
@@ -102,6 +102,23 @@ def convicted_and_then_reported_delivered(world):
     return made
 
 
+def cancelled_while_unknown(world):
+    made = ended(world, LOST, deduplicates=False)
+    assert cancel(world, made) == "maybe_sent"
+    return made
+
+
+def expired_and_then_reported_delivered(world):
+    """Redriven on a person's word that it was not sent, which was wrong; and expired before its turn."""
+    made = world.schedule(deduplicates=False, expires_at=NOW + timedelta(hours=1))
+    claim = world.opened(made)
+    world.repair()
+    assert world.redrive(made, checked=True) == [made.id]
+    refused_claim(world, made, published, 3700)
+    world.finalize(claim, DONE)
+    return made
+
+
 REMINDER_DRIVERS = {
     (None, "pending"): lambda w: w.schedule(),
     ("pending", "leased"): lambda w: leased(w, w.schedule()),
@@ -133,6 +150,7 @@ REMINDER_DRIVERS = {
     ("expired", "pending"): lambda w: move(w, expired(w, published)),
     ("dead", "pending"): lambda w: w.redrive(ended(w, NO)),
     ("dead", "delivered"): lambda w: w.redrive(frozen(w, deduplicates=False)),
+    ("expired", "delivered"): lambda w: w.redrive(expired_and_then_reported_delivered(w)),
 }
 
 DELIVERY_DRIVERS = {
@@ -153,9 +171,13 @@ DELIVERY_DRIVERS = {
     ("expired", "superseded"): lambda w: move(w, expired_while_parked(w)),
     ("cancelled", "superseded"): lambda w: move(w, cancelled(w, ended(w, AGAIN))),
     ("dead", "retrying"): lambda w: w.redrive(ended(w, NO)),
+    ("unknown", "cancelled"): lambda w: operators.not_sent(w, cancelled_while_unknown(w)),
+    ("unknown", "dead"): lambda w: operators.not_sent(w, ended(w, LOST, deduplicates=False)),
     ("unknown", "retrying"): lambda w: w.redrive(ended(w, LOST, deduplicates=False), checked=True),
+    ("expired", "retrying"): lambda w: operators.redriven(w, expired_while_parked(w), ignore_expiry=True),
     ("dead", "delivered"): lambda w: w.redrive(convicted_and_then_reported_delivered(w)),
     ("unknown", "delivered"): lambda w: w.redrive(frozen(w, deduplicates=False)),
+    ("expired", "delivered"): lambda w: w.redrive(expired_and_then_reported_delivered(w)),
 }
 
 

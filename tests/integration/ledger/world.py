@@ -20,8 +20,9 @@ from reminders.bootstrap import DATABASE_FAULTS
 from reminders.domain.identity import uuid7
 from reminders.domain.outcomes import Delivered
 from reminders.ledger.claiming import PostgresClaims
+from reminders.ledger.closing_letters import redrive
 from reminders.ledger.finalizing import PostgresFinalize
-from reminders.ledger.review import LetterFilter, redrive
+from reminders.ledger.review import LetterFilter
 from reminders.ledger.scanning import PostgresScan
 from reminders.pipeline.deliver import Deliver, DeliverPolicy
 from reminders.pipeline.finalize import Finalize, RetryPolicy
@@ -138,12 +139,12 @@ class World:
         return {**given, **changed}
 
     def schedule(self, *, deduplicates: bool = True, **changed: Any):
-        """Schedule one reminder and commit."""
+        """Schedule one reminder and commit; `deduplicates` is what its channel promises by default."""
         with self.connect() as connection:
             made = reminders.schedule(connection, **self.wanted(**changed))
             if not deduplicates:
                 with connection.cursor() as cursor:
-                    cursor.execute("UPDATE reminders.destinations SET deduplicates = false")
+                    cursor.execute("UPDATE reminders.reminders SET deduplicates = false WHERE id = %s", (str(made.id),))
         return made
 
     def committed(self, call: Callable[..., T], *arguments: Any, **named: Any) -> T:
@@ -232,7 +233,7 @@ class World:
     def redrive(self, *made: Any, checked: bool = False) -> list[UUID]:
         """As an operator would."""
         wanted = LetterFilter(ids=[each.id for each in made])
-        return redrive(self.database, wanted, actor="ada", reason="fixed", checked=checked)
+        return redrive(self.database, wanted, actor="ada", reason="fixed", checked=checked).done
 
     def waiting_for_a_lock(self, count: int = 1) -> None:
         """Return as soon as `count` connections wait for a lock that somebody holds."""

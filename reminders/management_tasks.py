@@ -1,0 +1,138 @@
+"""The Celery tasks by which operators decide about dead letters: the commands of `reminders dlq`, over the broker.
+
+Each says who (`actor`) and why (`reason`), names letters, reminders or filters as the command does, and logs in one line
+what it came to, or what was wrong with the request.
+"""
+# mypy: disable-error-code="untyped-decorator"
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Iterator
+from contextlib import contextmanager
+from functools import partial
+from typing import Any
+
+from reminders import bootstrap
+from reminders.celery import app
+from reminders.domain.errors import InvalidInput, RemindersError
+from reminders.ledger.closing_letters import Answer, discard, redrive, resolve
+from reminders.ledger.review import FILTERS, LetterFilter, Resolution, read_filter, read_rate
+
+logger = logging.getLogger(__name__)
+
+# Celery otherwise registers every task with every app of the process: an application's own app must not get ours.
+# An operator's word is about what they saw when they gave it: a worker's death must not have the broker repeat it ten
+# minutes later. What fails for the database's sake has changed nothing.
+by_an_operator = partial(
+    app.task,
+    shared=False,
+    acks_late=False,
+    throws=(RemindersError,),
+    autoretry_for=bootstrap.DATABASE_FAULTS,
+    max_retries=8,
+    retry_backoff=1,
+    retry_backoff_max=30,
+    retry_jitter=True,
+)
+
+
+@by_an_operator(name="reminders.redrive_dead_letters")
+def redrive_dead_letters(
+    *,
+    actor: str,
+    reason: str,
+    everything: bool = False,
+    limit: int = 1000,
+    checked: bool = False,
+    ignore_expiry: bool = False,
+    rate: str | None = None,
+    dry_run: bool = False,
+    **filters: Any,
+) -> dict[str, Any]:
+    """Send dead letters' reminders again; see `reminders dlq redrive`, whose options and filters these are."""
+    with _refusal_logged("redrive"):
+        answer = redrive(
+            bootstrap.database(),
+            _chosen(filters, everything),
+            actor=actor,
+            reason=reason,
+            limit=limit,
+            checked=checked,
+            ignore_expiry=ignore_expiry,
+            rate=None if rate is None else read_rate(rate),
+            dry_run=dry_run,
+        )
+    return _told("redriven", answer, actor, dry_run=dry_run)
+
+
+@by_an_operator(name="reminders.discard_dead_letters")
+def discard_dead_letters(
+    *, actor: str, reason: str, everything: bool = False, limit: int = 1000, dry_run: bool = False, **filters: Any
+) -> dict[str, Any]:
+    """Give reminders up for good; see `reminders dlq discard`, whose options and filters these are."""
+    with _refusal_logged("discard"):
+        wanted = _chosen(filters, everything)
+        answer = discard(bootstrap.database(), wanted, actor=actor, reason=reason, limit=limit, dry_run=dry_run)
+    return _told("discarded", answer, actor, dry_run=dry_run)
+
+
+@by_an_operator(name="reminders.resolve_dead_letters")
+def resolve_dead_letters(
+    *,
+    resolution: Resolution,
+    actor: str,
+    reason: str,
+    reference: str | None = None,
+    note: str | None = None,
+    everything: bool = False,
+    limit: int = 1000,
+    dry_run: bool = False,
+    **filters: Any,
+) -> dict[str, Any]:
+    """Record whether reminders were `delivered` or `not_sent`; see `reminders dlq resolve`."""
+    with _refusal_logged("resolve"):
+        answer = resolve(
+            bootstrap.database(),
+            _chosen(filters, everything),
+            resolution,
+            reference=reference,
+            note=note,
+            actor=actor,
+            reason=reason,
+            limit=limit,
+            dry_run=dry_run,
+        )
+    return _told("resolved", answer, actor, dry_run=dry_run)
+
+
+def _chosen(filters: dict[str, Any], everything: object) -> LetterFilter:
+    """What a message names. A name that is none of the filters must not widen what is chosen."""
+    if unknown := sorted(set(filters) - set(FILTERS)):
+        raise InvalidInput(unknown[0], f"is no filter; there are {', '.join(FILTERS)}")
+    wanted = read_filter(**filters)
+    if not wanted.chooses() and everything is not True:
+        raise InvalidInput("ids", "or a filter is needed; `everything: true` means all")
+    return wanted
+
+
+@contextmanager
+def _refusal_logged(action: str) -> Iterator[None]:
+    try:
+        yield
+    except RemindersError as error:
+        logger.warning("review.%s_refused: %s", action, error)
+        raise
+
+
+def _told(what: str, answer: Answer, actor: str, *, dry_run: bool) -> dict[str, Any]:
+    logger.info(
+        "review.%s count=%d confirmed_late=%d stay=%d dry_run=%s actor=%s",
+        what,
+        len(answer.done),
+        len(answer.confirmed_late),
+        answer.stay,
+        dry_run,
+        actor,
+    )
+    return answer.fields(what, dry_run=dry_run)

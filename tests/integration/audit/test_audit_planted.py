@@ -1,0 +1,273 @@
+"""Every check finds its violation, planted beside healthy neighbours by direct SQL, and nothing else does."""
+
+from __future__ import annotations
+
+import dataclasses
+from datetime import UTC, datetime, timedelta
+
+import pytest
+
+import reminders
+from integration.audit.aging import AGAIN, DAY, HASH, LOST, MINUTE, NO
+from integration.ledger.world import CLAIM, NOW, REDELIVER, RETRY
+from reminders.domain.errors import InvalidInput
+from reminders.domain.outcomes import Delivered
+from reminders.ledger.audit import CHECKS
+from reminders.pipeline.ports import Report
+
+DONE = Delivered("r")
+
+
+def planted(make, *statements, id_of=lambda made: made.id):
+    """Make a reminder, then run statements; `{id}` and `{key}` are its own."""
+
+    def plant(world):
+        made = make(world)
+        for statement in statements:
+            world.sql(statement.format(id=made.id, key=made.delivery_key))
+        return str(id_of(made))
+
+    return plant
+
+
+def pending(w):
+    return w.schedule()
+
+
+def ended(*outcomes, **wanted):
+    return lambda w: w.ended(*outcomes, **wanted)
+
+
+def sending(w):
+    made = w.schedule()
+    w.opened(made)
+    return made
+
+
+def cancelled(w):
+    made = w.ended(AGAIN)
+    assert w.committed(reminders.cancel, made.id) == "cancelled"
+    return made
+
+
+def redriven(w, *outcomes):
+    made = w.ended(NO)
+    assert w.redrive(made) == [made.id]
+    for outcome in outcomes:
+        w.run(made, outcome)
+    return made
+
+
+def stuck(make, seconds):
+    def made_and_aged(w):
+        made = make(w)
+        w.age(seconds)
+        return made
+
+    return made_and_aged
+
+
+def published(w):
+    made = w.schedule()
+    w.published()
+    return made
+
+
+def retried_on_and_on(w):
+    made = w.ended(*[AGAIN] * 7)
+    w.age(10 * MINUTE)
+    more = dataclasses.replace(RETRY, max_attempts=9)
+    assert w.finalizing(policy=more)(w.opened(made), Report(AGAIN, 3, HASH)) == "parked"
+    return made
+
+
+def repeated_at_last(w):
+    made = w.ended(LOST)
+    w.age(10 * DAY)
+    w.sql(
+        "UPDATE reminders.notification_deliveries SET uncertain_since = now() WHERE delivery_key = %s",
+        made.delivery_key,
+    )
+    w.run(made, DONE)
+    return made
+
+
+def moved(w):
+    made = w.ended(AGAIN)
+    w.committed(reminders.reschedule, made.id, due_at=NOW + timedelta(days=1))
+    return made
+
+
+def a_second_letter(w):
+    made = w.ended(NO)
+    w.sql("DROP INDEX reminders.dead_letters_one_open")
+    w.sql(
+        """INSERT INTO reminders.dead_letters (id, reminder_id, delivery_key, kind, error_class, reason, attempts)
+           SELECT gen_random_uuid(), reminder_id, delivery_key, kind, error_class, reason, attempts FROM reminders.dead_letters
+           WHERE reminder_id = %s""",
+        str(made.id),
+    )
+    return made
+
+
+DUE, REMINDER = (
+    "UPDATE reminders.due SET {} WHERE id = '{{id}}'",
+    "UPDATE reminders.reminders SET {} WHERE id = '{{id}}'",
+)
+DELIVERY = "UPDATE reminders.notification_deliveries SET {} WHERE delivery_key = '{{key}}'"
+ATTEMPT = "UPDATE reminders.delivery_attempts SET {} WHERE delivery_key = '{{key}}' AND claim_number = 1"
+LETTER = "UPDATE reminders.dead_letters SET {} WHERE reminder_id = '{{id}}'"
+COPY = """INSERT INTO reminders.delivery_attempts (delivery_key, claim_number, claimed_at, reminder_id, worker, outcome, error_class, reason, decision)
+          SELECT delivery_key, {}, {}, reminder_id, worker, 'retry', 'busy', '', 'retry' FROM reminders.notification_deliveries WHERE delivery_key = '{{key}}'"""
+GONE = "DELETE FROM reminders.{} WHERE {} = '{{{}}}'"
+
+PLANTS = {
+    "live_without_due": planted(pending, GONE.format("due", "id", "id")),
+    "ended_but_due": planted(pending, REMINDER.format("status = 'cancelled', finished_at = now()")),
+    "due_under_another_key": planted(pending, DUE.format("delivery_key = 'dk_other'")),
+    "sending_without_claim": planted(sending, GONE.format("notification_deliveries", "delivery_key", "key")),
+    "claim_without_sending": planted(sending, DUE.format("status = 'pending'")),
+    "claim_end_not_watched": planted(sending, DUE.format("wake_at = wake_at + interval '1 hour'")),
+    "claim_not_repaired": planted(stuck(sending, CLAIM + 6 * MINUTE)),
+    "overdue": planted(stuck(pending, 6 * MINUTE)),
+    "message_overdue": planted(stuck(published, REDELIVER + 6 * MINUTE)),
+    "waits_beyond_bound": planted(pending, DUE.format("wake_at = 'infinity'")),
+    "too_many_attempts": planted(retried_on_and_on),
+    "cancel_not_noted": planted(pending, REMINDER.format("cancel_requested_at = now()")),
+    "destination_of_another": planted(
+        lambda w: w.schedule(destination="its own"),
+        "INSERT INTO reminders.destinations SELECT destination_id, 'tenant-b', channel, destination, false FROM reminders.reminders WHERE id = '{id}'",
+    ),
+    "key_not_of_its_parts": planted(pending, REMINDER.format("user_id = 'somebody else'")),
+    "attempt_without_claim": planted(ended(AGAIN), COPY.format(2, "now()")),
+    "attempt_off_its_claim": planted(ended(AGAIN, DONE), COPY.format(2, "claimed_at + interval '1 ms'")),
+    "attempts_overlap": planted(ended(AGAIN, DONE), ATTEMPT.format("recorded_at = now()")),
+    "attempts_missing": planted(ended(AGAIN), GONE.format("delivery_attempts", "delivery_key", "key")),
+    "open_claim_with_outcome": planted(sending, COPY.format(1, "claimed_at"), DELIVERY.format("body_hash = sha256('')")),
+    "claim_after_cancel": planted(cancelled, REMINDER.format("finished_at = created_at")),
+    "claim_after_expiry": planted(ended(DONE), REMINDER.format("expires_at = due_at + interval '1 second'")),
+    "claim_under_review": planted(lambda w: redriven(w, DONE), LETTER.format("closed_at = now()")),
+    "claim_after_success": planted(ended(AGAIN, DONE), ATTEMPT.format("outcome = 'delivered'")),
+    "success_forgotten": planted(ended(AGAIN), ATTEMPT.format("outcome = 'delivered'")),
+    "unknown_repeated": planted(ended(LOST, DONE), DELIVERY.format("on_unknown = 'review'")),
+    "repeated_beyond_window": planted(repeated_at_last),
+    "uncertainty_forgotten": planted(ended(LOST), DELIVERY.format("uncertain_since = NULL")),
+    "body_not_pinned": planted(ended(DONE), DELIVERY.format("body_hash = NULL")),
+    "default_partition_grows": planted(
+        ended(DONE),
+        ATTEMPT.format("claimed_at = claimed_at + interval '150 days'"),
+        DELIVERY.format("claimed_at = claimed_at + interval '150 days', claimed_until = claimed_until + interval '151 days'"),
+        id_of=lambda _: None,
+    ),
+    "delivery_disagrees": planted(cancelled, DELIVERY.format("status = 'retrying', retry_at = now(), finished_at = NULL")),
+    "delivered_under_old_key": planted(moved, DELIVERY.format("status = 'delivered'")),
+    "delivered_without_attempt": planted(ended(DONE), GONE.format("delivery_attempts", "delivery_key", "key")),
+    "uncertain_but_closed": planted(cancelled, DELIVERY.format("uncertain_since = now()")),
+    "dead_without_letter": planted(ended(NO), GONE.format("dead_letters", "reminder_id", "id")),
+    "letter_without_dead": planted(redriven, LETTER.format("state = 'open', closed_at = NULL")),
+    "two_open_letters": planted(a_second_letter),
+    "without_reminder": planted(cancelled, GONE.format("reminders", "id", "id")),
+}  # fmt: skip
+
+
+def with_neighbours(world):
+    world.ended(LOST, DONE)
+    world.ended(NO)
+    world.ended(LOST, deduplicates=False)
+    world.schedule(due_at=NOW + timedelta(days=40))
+
+
+def test_every_check_is_planted():
+    assert sorted(PLANTS) == sorted(check.name for check in CHECKS)
+
+
+@pytest.mark.parametrize("name", PLANTS)
+def test_it_is_found_and_nothing_else(world, name):
+    with_neighbours(world)
+    reminder_id = PLANTS[name](world)
+    assert [(found, str(each)) for found, each in world.violations()] == [(name, reminder_id)]
+
+
+@pytest.mark.parametrize(
+    ("name", "bounded"),
+    [
+        ("live_without_due", False),
+        ("ended_but_due", False),
+        ("claim_without_sending", False),
+        ("attempts_missing", False),
+        ("two_open_letters", False),
+        ("letter_without_dead", False),
+        ("key_not_of_its_parts", True),
+        ("claim_after_success", True),
+        ("attempts_overlap", True),
+        ("claim_under_review", True),
+        ("delivered_without_attempt", True),
+        ("without_reminder", True),
+    ],
+)
+def test_since_bounds_what_has_ended_and_never_what_is_live(world, name, bounded):
+    PLANTS[name](world)
+    world.age(3 * DAY)
+    assert name in [found for found, _ in world.violations(since=timedelta(days=4))]
+    assert name in [found for found, _ in world.violations(since=datetime.now(UTC) - timedelta(days=4))]
+    assert (name not in [found for found, _ in world.violations(since=timedelta(days=2))]) == bounded
+
+
+def test_since_the_future_is_refused(world):
+    with pytest.raises(InvalidInput, match="future") as caught:
+        world.audit(since=datetime.now(UTC) + timedelta(hours=1))
+    assert caught.value.field == "since"
+
+
+def test_an_age_beyond_the_calendar_means_everything(world):
+    PLANTS["claim_after_success"](world)
+    found = world.audit(since=timedelta(days=2_000_000))
+    assert (found.since, found.violations) == (None, 1)
+
+
+def test_every_key_is_held_against_its_parts(world):
+    one, other, third = world.schedule(), world.schedule(reference=None), world.schedule()
+    world.sql("UPDATE reminders.reminders SET destination = 'elsewhere' WHERE id = %s", str(third.id))
+    world.sql("UPDATE reminders.reminders SET version = 2 WHERE id = %s", str(one.id))
+    world.sql("UPDATE reminders.reminders SET due_at = due_at + interval '1 hour' WHERE id = %s", str(other.id))
+    (result,) = [each for each in world.audit().results if each.count]
+    assert {each.reminder_id: each.detail for each in result.shown} == {
+        str(one.id): "delivery_key is not that of its identity and version 2",
+        str(other.id): "identity_key is not that of its tenant, user, reference, kind, channel and slot",
+        str(third.id): "destination_id is not that of its tenant, channel and destination",
+    }
+
+
+def test_the_limit_is_for_each_check_and_all_are_counted(world):
+    for name in ("ended_but_due", "cancel_not_noted", "key_not_of_its_parts"):
+        for _ in range(3):
+            PLANTS[name](world)
+    found = {each.check.name: each for each in world.audit(limit=2).results if each.count}
+    assert {name: (each.count, len(each.shown)) for name, each in found.items()} == {
+        "ended_but_due": (3, 2),
+        "cancel_not_noted": (3, 2),
+        "key_not_of_its_parts": (3, 2),
+    }
+
+
+def test_settings_that_were_tightened_show_what_no_longer_fits(world):
+    world.ended(LOST, DONE)
+    world.ended(AGAIN)
+    assert [name for name, _ in world.violations(max_attempts=1, dedup_window=60.0, max_wait=1.0)] == [
+        "waits_beyond_bound",
+        "too_many_attempts",
+        "repeated_beyond_window",
+    ]
+
+
+def test_all_checks_see_one_snapshot(world):
+    """A transaction that commits between two checks is seen by neither: it moves a reminder, which spans two tables."""
+    made = world.schedule()
+    with world.database.transaction() as connection, connection.cursor() as cursor:
+        cursor.execute("LOCK TABLE reminders.delivery_attempts IN ACCESS EXCLUSIVE MODE")
+        found = world.start(world.violations)
+        world.waiting_for_a_lock()
+        world.sql("DELETE FROM reminders.due WHERE id = %s", str(made.id))
+        world.sql("UPDATE reminders.reminders SET status = 'dead', finished_at = now() WHERE id = %s", str(made.id))
+    assert found.result(timeout=10) == []
+    assert [name for name, _ in world.violations()] == ["delivery_disagrees", "dead_without_letter"]

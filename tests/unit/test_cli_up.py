@@ -1,0 +1,35 @@
+"""The port that `reminders up` gives to Flower."""
+
+import socket
+from contextlib import closing
+
+import pytest
+
+from reminders.cli.up import _flower_port
+from reminders.domain.errors import SettingsError
+
+
+@pytest.fixture
+def taken():
+    """A port that somebody listens on, on all addresses."""
+    with closing(socket.create_server(("0.0.0.0", 0))) as listening:
+        yield listening.getsockname()[1]
+
+
+def test_a_free_port_is_taken_as_it_is(taken):
+    with closing(socket.create_server(("0.0.0.0", 0))) as other:
+        free = other.getsockname()[1]
+    assert _flower_port({"PORT": str(free)}) == free
+
+
+def test_a_taken_port_leads_to_the_next_free_one(taken):
+    found = _flower_port({"PORT": str(taken)})
+    assert taken < found <= taken + 100
+    with closing(socket.create_server(("0.0.0.0", found))):
+        pass
+
+
+@pytest.mark.parametrize("bad", ["x", "0", "65536", "-1", "٣", "1" * 5000])
+def test_what_is_no_port(bad):
+    with pytest.raises(SettingsError, match=r"^PORT: .* is no port\nWrite a number"):
+        _flower_port({"PORT": bad})
