@@ -99,7 +99,7 @@ def _why_delivered(history: History) -> str:
 def _why_dead(history: History) -> str:
     last = history.letters[-1] if history.letters else None
     if last is None or last.state != "open":
-        return "it is dead, and its dead letter is closed" if last else "it is dead"
+        return f"its dead letter is {last.state} by {last.actor}: {last.action_reason}" if last else "it is dead"
     if last.kind == "unknown":
         advice = "find out at the receiver whether it was sent, then `reminders dlq redrive --checked` if it was not"
     elif last.kind == "pipeline":

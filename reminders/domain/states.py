@@ -76,7 +76,7 @@ REMINDER_TRANSITIONS: tuple[Transition, ...] = _moves(
     ("cancelled", "pending", "no attempt is unknown", "reschedule"),
     ("expired", "pending", "rescheduled; or redriven in spite of its expiry; no attempt is unknown", "redrive; reschedule"),
     ("dead", "pending", "its letter is open or resolved as not sent, no cancellation was asked for, nothing is unknown or a person has checked, and it has not expired or that is ignored; or rescheduled with no attempt unknown", "redrive; reschedule"),
-    ("dead", "delivered", "an earlier attempt's success came late, or it is resolved as delivered", "redrive; discard; resolve"),
+    ("dead", "delivered", "an earlier attempt's success came late, or it is resolved as delivered", "deliver: finalize; redrive; discard; resolve"),
     ("expired", "delivered", "an earlier attempt's success came late", "redrive"),
 )  # fmt: skip
 """Of the status in `reminders_v1`."""
@@ -103,8 +103,8 @@ DELIVERY_TRANSITIONS: tuple[Transition, ...] = _moves(
     ("dead", "retrying", "its letter is open or resolved as not sent, and nothing is unknown or a person has checked", "redrive"),
     ("unknown", "retrying", "its letter is open, and a person has checked", "redrive"),
     ("expired", "retrying", "the reminder has expired, and that is ignored", "redrive"),
-    ("dead", "delivered", "an earlier attempt's success came late, or its letter is resolved as delivered", "redrive; discard; resolve; repair"),
-    ("unknown", "delivered", "an earlier attempt's success came late, or its letter is resolved as delivered", "redrive; discard; resolve; repair"),
+    ("dead", "delivered", "an earlier attempt's success came late, or its letter is resolved as delivered", "deliver: finalize; redrive; discard; resolve; repair"),
+    ("unknown", "delivered", "an earlier attempt's success came late, or its letter is resolved as delivered", "deliver: finalize; redrive; discard; resolve; repair"),
     ("expired", "delivered", "an earlier attempt's success came late", "redrive"),
 )  # fmt: skip
 """Of `notification_deliveries.status`, one row per delivery key."""

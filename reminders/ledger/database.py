@@ -42,6 +42,7 @@ _NOTICE_SILENCE = {
 }
 LONGEST_IDLE = "30s"
 """How long a transaction of ours may stand still: a process frozen inside one must not keep its rows locked."""
+_BEGIN = f"BEGIN; SET LOCAL idle_in_transaction_session_timeout = '{LONGEST_IDLE}'"
 LockNotAvailable = psycopg2.errors.LockNotAvailable
 
 
@@ -100,17 +101,15 @@ class Database:
     @contextmanager
     def transaction(self) -> Iterator[DriverConnection]:
         """A connection inside BEGIN and COMMIT; rolled back if the block raises."""
-        with self._connection() as connection:
+        with self._connection(begin=True) as connection:
             driver = _driver(connection)
-            cursor = driver.cursor()
-            cursor.execute(f"BEGIN; SET LOCAL idle_in_transaction_session_timeout = '{LONGEST_IDLE}'")
             try:
                 yield driver
             except BaseException:
                 if not driver.closed:
-                    cursor.execute("ROLLBACK")
+                    driver.cursor().execute("ROLLBACK")
                 raise
-            cursor.execute("COMMIT")
+            driver.cursor().execute("COMMIT")
 
     def bound(self, statement: Statement) -> BoundStatement:
         found = self._bound.get(statement.name)
@@ -139,18 +138,37 @@ class Database:
         return cursor.fetchall()
 
     @contextmanager
-    def _connection(self) -> Iterator[PoolProxiedConnection]:
-        connection = self._engine.raw_connection()
+    def _connection(self, *, begin: bool = False) -> Iterator[PoolProxiedConnection]:
+        connection = self._begun() if begin else self._engine.raw_connection()
         try:
             yield connection
         except DATABASE_AWAY as error:
-            if isinstance(error, _STALE) or _driver(connection).closed:
-                # What ended this connection has ended the idle ones too: one failure, not one per connection.
-                connection.invalidate()
-                self._engine.dispose()
+            self._give_up_if_stale(connection, error)
             raise
         finally:
             connection.close()
+
+    def _begun(self) -> PoolProxiedConnection:
+        """A connection with a transaction open. One that had died while it was idle is replaced: nothing ran on it."""
+        connection = self._engine.raw_connection()
+        try:
+            _driver(connection).cursor().execute(_BEGIN)
+        except DATABASE_AWAY as error:
+            self._give_up_if_stale(connection, error)
+            connection.close()
+            connection = self._engine.raw_connection()
+            try:
+                _driver(connection).cursor().execute(_BEGIN)
+            except BaseException:
+                connection.close()
+                raise
+        return connection
+
+    def _give_up_if_stale(self, connection: PoolProxiedConnection, error: Exception) -> None:
+        if isinstance(error, _STALE) or _driver(connection).closed:
+            # What ended this connection has ended the idle ones too: one failure, not one per connection.
+            connection.invalidate()
+            self._engine.dispose()
 
 
 _STALE = (psycopg2.InterfaceError, psycopg2.errors.ReadOnlySqlTransaction)

@@ -68,7 +68,7 @@ WITH picked AS MATERIALIZED (
     FROM picked WHERE r.id = picked.id
 )
 UPDATE {s}.dead_letters l
-SET state = 'resolved', closed_at = clock_timestamp(), actor = :actor, action_reason = 'its success was reported late'
+SET state = 'resolved', resolution = 'delivered', closed_at = clock_timestamp(), actor = :actor, action_reason = 'its success was reported late'
 FROM picked WHERE l.id = picked.letter_id
 RETURNING 1
 """,

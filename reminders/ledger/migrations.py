@@ -62,8 +62,9 @@ def require_head(url: str, schema: str) -> None:
     with engine.connect() as connection:
         current = _version(connection, schema)
     if current is None or (head is not None and current < head):
+        state = "has no tables yet" if current is None else f"is at version {current}"
         raise ServiceUnavailable(
-            f"The ledger's schema {schema!r} is at version {current}; this release needs {head}.\nRun `reminders migrate` first."
+            f"The ledger's schema {schema!r} {state}; this release needs {head}.\nRun `reminders migrate` first."
         )
 
 

@@ -129,3 +129,12 @@ def test_a_transaction_of_ours_that_stands_still_is_ended_by_postgres(own):
     with own.transaction() as connection, connection.cursor() as cursor:
         cursor.execute("SHOW idle_in_transaction_session_timeout")
         assert cursor.fetchone() == ("30s",)
+
+
+def test_a_transaction_does_not_fail_for_a_connection_that_died_while_idle(world, own):
+    with own.transaction() as connection:
+        pid = connection.info.backend_pid
+    world.sql("SELECT pg_terminate_backend(%s, 5000)", pid)
+    with own.transaction() as connection, connection.cursor() as cursor:
+        cursor.execute("SELECT 1")
+        assert cursor.fetchone() == (1,)
