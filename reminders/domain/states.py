@@ -29,7 +29,7 @@ DeliveryStatus = Literal[
 
 LIVE: frozenset[ReminderStatus] = frozenset({"pending", "leased", "published", "sending", "held"})
 TERMINAL: frozenset[ReminderStatus] = frozenset({"delivered", "suppressed", "cancelled", "expired", "shadowed", "dead"})
-"""Ends by themselves; only a person's `reschedule` or `redrive` leads out of `cancelled`, `expired` and `dead`."""
+"""Ends by themselves. A person's `reschedule`, `redrive`, `discard`, `resolve` or `cancel`, or a success that is reported late, leads out."""
 
 
 @dataclass(frozen=True, slots=True)
