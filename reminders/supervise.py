@@ -60,7 +60,7 @@ def supervise(
 ) -> int:
     """Keep `children` running until a stop signal; return the exit code, 0.
 
-    `first` runs before them: when it ends with 0 they are started; with anything else that is the exit code, and none is.
+    `first` runs before them: when it exits with 0 they are started; any other code is returned, and none is.
 
     Children get SIGTERM then, and SIGKILL once `grace` seconds have passed. Needs the main thread. What children print
     goes where this process prints or, line by line, to `output`, which is called from several threads.
@@ -81,15 +81,16 @@ def supervise(
 
 
 def _run(slot: _Slot, grace: float, signals: _Signals) -> int:
-    """Run one child to its end, and return its exit code; 0 when a stop signal ended it."""
-    slot.tend()
-    while slot.alive() and not signals.stop:
-        signals.wait(60.0)
-    if signals.stop:
-        _stop([slot], grace, signals)
-        return 0
-    slot.reap()
-    return slot.exit_code()
+    """Run one child until it exits, and return its code; 0 after a stop signal. One that is killed is started again."""
+    while not signals.stop:
+        code = slot.exit_code()
+        if code is not None and code >= 0:
+            slot.reap()
+            return code
+        slot.tend()
+        signals.wait(slot.due_in())
+    _stop([slot], grace, signals)
+    return 0
 
 
 def _stop(slots: Sequence[_Slot], grace: float, signals: _Signals) -> None:
@@ -136,10 +137,9 @@ class _Slot:
     def alive(self) -> bool:
         return self._process is not None and self._process.poll() is None
 
-    def exit_code(self) -> int:
-        """How the process ended, as a shell tells it; 1 if it could not be started."""
-        code = 1 if self._process is None else self._process.wait()
-        return 128 - code if code < 0 else code
+    def exit_code(self) -> int | None:
+        """Of the present process, as `subprocess` tells it: negative if it was killed; None while there is none."""
+        return None if self._process is None else self._process.poll()
 
     def send(self, signum: int) -> None:
         if self._process is not None:

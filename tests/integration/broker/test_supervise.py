@@ -177,6 +177,7 @@ def test_a_worker_told_twice_finishes_its_task_and_takes_no_other(probe, broker_
     (worker,) = psutil.Process(parent.pid).children()
 
     worker.send_signal(signal.SIGTERM)  # as a platform does that signals every process,
+    eventually(lambda: "Warm shutdown" in probe.output(), 10)  # (two at the same instant arrive as one)
     parent.send_signal(signal.SIGTERM)  # and the parent passes its own on
     eventually(lambda: probe.output().count("Warm shutdown") == 2, 10)
     probe.let_go()
@@ -203,3 +204,18 @@ def test_children_are_started_only_after_the_first_has_ended_well(tmp_path, code
 
     assert run.returncode == code
     assert run.stdout.splitlines() == ["<first|1>", "<child|bye>"][: 1 + started]
+
+
+def test_a_first_that_is_killed_is_started_again(tmp_path):
+    marker = tmp_path / "been-here"
+    script = (
+        "import sys\n"
+        "from reminders.supervise import Child, supervise\n"
+        "kill = 'import os, pathlib; p = pathlib.Path(sys.argv[1]); first = not p.exists(); p.touch(); first and os.kill(os.getpid(), 9); raise SystemExit(7)'\n"
+        "child = Child('first', (sys.executable, '-c', 'import sys; ' + kill, sys.argv[1]))\n"
+        "sys.exit(supervise([], 5, first=child))\n"
+    )
+
+    run = subprocess.run([sys.executable, "-c", script, str(marker)], capture_output=True, timeout=30, check=False)
+
+    assert run.returncode == 7
