@@ -19,13 +19,19 @@ TABLES = ("ticks", "dead_letters", "delivery_attempts", "notification_deliveries
 LAST_MONTH = "delivery_attempts_last_month"
 
 
+def run_once(url: str, statement: str) -> None:
+    """On a connection of its own: one that stays open between tests may be ended by a test of another folder."""
+    connection = psycopg2.connect(url)
+    connection.autocommit = True
+    with connection.cursor() as cursor:
+        cursor.execute(statement)
+    connection.close()
+
+
 @pytest.fixture(scope="package")
 def audit_url(services: Services) -> Iterator[str]:
     """A migrated database with the partitions of last month and of those ahead."""
-    connection = psycopg2.connect(services.database_url)
-    connection.autocommit = True
-    with connection.cursor() as cursor:
-        cursor.execute("CREATE DATABASE audited")
+    run_once(services.database_url, "CREATE DATABASE audited")
     url = driver_url(services.database_url).set(drivername="postgresql", database="audited")
     text = url.render_as_string(hide_password=False)
     migrate(text, "reminders")
@@ -39,9 +45,7 @@ def audit_url(services: Services) -> Iterator[str]:
         )
     database.close()
     yield text
-    with connection.cursor() as cursor:
-        cursor.execute("DROP DATABASE audited WITH (FORCE)")
-    connection.close()
+    run_once(services.database_url, "DROP DATABASE audited WITH (FORCE)")
 
 
 @pytest.fixture(scope="package")

@@ -17,14 +17,18 @@ TABLES = ("ticks", "dead_letters", "delivery_attempts", "notification_deliveries
 
 @pytest.fixture(scope="package")
 def audited(migrated: str) -> Iterator[None]:
-    """Triggers that note every move of a status, for the tests of this folder."""
-    connection = psycopg2.connect(migrated)
-    connection.autocommit = True
-    with connection.cursor() as cursor:
-        audit.install(cursor.execute)
-        yield
-        audit.remove(cursor.execute)
-    connection.close()
+    """Triggers that note every move of a status, for the tests of this folder.
+
+    Each on a connection of its own: one that stays open meanwhile may be ended by a test of another folder.
+    """
+    for run in (audit.install, audit.remove):
+        connection = psycopg2.connect(migrated)
+        connection.autocommit = True
+        with connection.cursor() as cursor:
+            run(cursor.execute)
+        connection.close()
+        if run is audit.install:
+            yield
 
 
 @pytest.fixture
