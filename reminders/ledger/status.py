@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import logging
 from datetime import UTC, datetime
-from typing import Any
+from typing import Any, get_args
 
 from psycopg2.errors import CheckViolation
 
+from reminders.domain.states import ReminderStatus
 from reminders.ledger.database import Database
 from reminders.ledger.statement import Statement
 
@@ -57,19 +58,7 @@ WHERE to_regclass('{s}.delivery_attempts_' || to_char(month, 'YYYY_MM')) IS NULL
     {"ahead": "integer"},
 )
 
-COUNTED = (
-    "pending",
-    "leased",
-    "published",
-    "sending",
-    "held",
-    "delivered",
-    "suppressed",
-    "cancelled",
-    "expired",
-    "shadowed",
-    "dead",
-)
+COUNTED: tuple[str, ...] = get_args(ReminderStatus)
 
 
 def ledger_status(database: Database, now: datetime | None = None) -> dict[str, Any]:

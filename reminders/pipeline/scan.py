@@ -128,8 +128,9 @@ class Scan:
         in_ledger = look.published + look.sending
         if on_broker is None:
             return None
-        # A message in a worker's hands is nearly always one whose row is `sending`.
-        self._notice_lost_messages(look.published - on_broker.queued - max(0, on_broker.held - look.sending))
+        # A message in a living worker's hands is one whose row is `sending`, but for moments; what else is unacknowledged
+        # was dropped with a connection or a worker, and comes back only at the visibility timeout.
+        self._notice_lost_messages(look.published - on_broker.queued)
         # What workers hold is in the ledger's count, where a killed worker's share ends with its claims; among the
         # unacknowledged it would take room for as long as the visibility timeout.
         return self.policy.in_flight - max(on_broker.queued, in_ledger)

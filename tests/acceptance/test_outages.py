@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Iterator
 from datetime import UTC, datetime
 from pathlib import Path
 
@@ -12,13 +11,6 @@ import pytest
 
 from acceptance.harness import installation, wait_until
 from acceptance.scripted_receiver import ScriptedReceiver
-
-
-@pytest.fixture
-def receiver() -> Iterator[ScriptedReceiver]:
-    receiver = ScriptedReceiver()
-    yield receiver
-    receiver.close()
 
 
 @pytest.mark.timeout(240)

@@ -4,26 +4,11 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Iterator
-from pathlib import Path
 
 import pytest
 
-from acceptance.harness import Stack, installation, wait_until
+from acceptance.harness import Stack, wait_until
 from acceptance.scripted_receiver import ScriptedReceiver
-
-
-@pytest.fixture
-def receiver() -> Iterator[ScriptedReceiver]:
-    receiver = ScriptedReceiver()
-    yield receiver
-    receiver.close()
-
-
-@pytest.fixture
-def stack(home: Path) -> Iterator[Stack]:
-    with installation(home) as stack:
-        yield stack
 
 
 @pytest.mark.timeout(150)
