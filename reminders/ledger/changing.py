@@ -125,12 +125,12 @@ WITH superseded AS (
     SET due_at = :due_at, zone = COALESCE(:zone, zone), expires_at = :expires_at, version = version + 1,
         delivery_key = :new_key, status = 'live', finished_at = NULL, last_outcome = NULL, cancel_requested_at = NULL
     WHERE id = :id AND version = :version
-    RETURNING id, tenant_id
+    RETURNING id, tenant_id, destination_id, expires_at
 ), woken AS (
-    INSERT INTO {s}.due AS d (id, lane, wake_at, status, delivery_key)
-    SELECT id, tenant_id, :due_at, 'pending', :new_key FROM moved
+    INSERT INTO {s}.due AS d (id, lane, destination_id, wake_at, give_up_at, status, delivery_key)
+    SELECT id, tenant_id, destination_id, :due_at, expires_at, 'pending', :new_key FROM moved
     ON CONFLICT (id) DO UPDATE
-    SET wake_at = EXCLUDED.wake_at, status = 'pending', delivery_key = EXCLUDED.delivery_key, route = 'deliver',
+    SET lane = EXCLUDED.lane, wake_at = EXCLUDED.wake_at, give_up_at = EXCLUDED.give_up_at, status = 'pending', delivery_key = EXCLUDED.delivery_key, route = 'deliver',
         lease_token = NULL, published_at = NULL, attempts = 0, alone_deaths = 0
     WHERE d.status <> 'sending'
 )

@@ -69,16 +69,17 @@ _REDRIVEN = f"""{
     UPDATE {{s}}.reminders r
     SET status = 'live', finished_at = NULL, expires_at = CASE WHEN NOT :ignore_expiry THEN r.expires_at END
     FROM picked WHERE r.id = picked.id
+    RETURNING r.id, r.tenant_id, r.destination_id, r.expires_at
 ), delivery AS (
     UPDATE {{s}}.notification_deliveries n
     SET status = 'retrying', retry_at = picked.wake_at, letter_kind = NULL, finished_at = NULL, budget_started_at = NULL,
         uncertain_since = NULL
     FROM picked WHERE n.delivery_key = picked.delivery_key
 ), woken AS (
-    INSERT INTO {{s}}.due (id, lane, wake_at, status, delivery_key, route)
-    SELECT id, tenant_id, wake_at, 'pending', delivery_key,
-           CASE error_class WHEN 'worker_lost' THEN 'alone' ELSE 'deliver' END
-    FROM picked
+    INSERT INTO {{s}}.due (id, lane, destination_id, wake_at, give_up_at, status, delivery_key, route)
+    SELECT revived.id, revived.tenant_id, revived.destination_id, picked.wake_at, revived.expires_at, 'pending',
+           picked.delivery_key, CASE picked.error_class WHEN 'worker_lost' THEN 'alone' ELSE 'deliver' END
+    FROM picked JOIN revived ON revived.id = picked.id
 ), {
     _closing(
         "redriven", {"checked": ":checked", "lifted_expiry": "CASE WHEN :ignore_expiry THEN picked.expires_at END"}

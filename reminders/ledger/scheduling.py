@@ -36,10 +36,10 @@ WITH input AS MATERIALIZED (
            slot, data, due_at, zone, expires_at, identity_key, request_hash, delivery_key
     FROM input ORDER BY identity_key
     ON CONFLICT (identity_key) DO NOTHING
-    RETURNING id, tenant_id, due_at, delivery_key
+    RETURNING id, tenant_id, destination_id, due_at, expires_at, delivery_key
 ), woken AS (
-    INSERT INTO {s}.due (id, lane, wake_at, status, delivery_key)
-    SELECT id, tenant_id, due_at, 'pending', delivery_key FROM made
+    INSERT INTO {s}.due (id, lane, destination_id, wake_at, give_up_at, status, delivery_key)
+    SELECT id, tenant_id, destination_id, due_at, expires_at, 'pending', delivery_key FROM made
 )
 SELECT id::text FROM made
 """,

@@ -10,15 +10,17 @@ from datetime import UTC, datetime, timedelta
 
 import psycopg2
 import pytest
+from alembic.script import ScriptDirectory
 from sqlalchemy.exc import OperationalError
 
 import reminders
 from reminders import api
 from reminders.domain.errors import ServiceUnavailable
 from reminders.ledger.database import Database
-from reminders.ledger.migrations import migrate, require_head, upgrade_script
+from reminders.ledger.migrations import migrate, require_head, scripts_folder, upgrade_script
 from reminders.ledger.scanning import PostgresScan
 
+HEAD = ScriptDirectory(str(scripts_folder())).get_current_head()
 MIGRATE = "import sys; from reminders.ledger.migrations import migrate; print(migrate(sys.argv[1], 'reminders')[1])"
 SHAPE = """
 SELECT 'column', table_name || '.' || column_name, data_type || ' ' || is_nullable || ' ' || COALESCE(column_default, '')
@@ -34,13 +36,13 @@ WHERE table_schema = 'reminders' AND data_type = '{kind}'"""
 
 
 def test_up_down_and_up_again_gives_the_same_shape(empty_database, query):
-    assert migrate(empty_database, "reminders") == (None, "0001")
+    assert migrate(empty_database, "reminders") == (None, HEAD)
     first = query(empty_database, SHAPE.format(s="reminders"))
     assert len(first) > 80
-    assert migrate(empty_database, "reminders") == ("0001", "0001")
-    assert migrate(empty_database, "reminders", "base") == ("0001", None)
+    assert migrate(empty_database, "reminders") == (HEAD, HEAD)
+    assert migrate(empty_database, "reminders", "base") == (HEAD, None)
     assert query(empty_database, TABLES.format(s="reminders")) == [("schema_version",)]
-    assert migrate(empty_database, "reminders") == (None, "0001")
+    assert migrate(empty_database, "reminders") == (None, HEAD)
     assert query(empty_database, SHAPE.format(s="reminders")) == first
 
 
@@ -59,8 +61,8 @@ def test_two_at_once_make_one_ledger(empty_database, query):
         assert time.monotonic() < end, "two migrations waiting for each other"
     holder.close()
     printed = [each.communicate(timeout=60)[0].strip() for each in both]
-    assert printed == ["0001", "0001"]
-    assert query(empty_database, "SELECT version_num FROM reminders.schema_version") == [("0001",)]
+    assert printed == [HEAD, HEAD]
+    assert query(empty_database, "SELECT version_num FROM reminders.schema_version") == [(HEAD,)]
 
 
 @pytest.mark.parametrize("schema", ["notices", "_x9", "a" * 31])
@@ -114,7 +116,7 @@ def test_it_gives_up_rather_than_queue_before_the_applications_locks(empty_datab
         with pytest.raises(OperationalError, match="lock timeout"):
             migrate(empty_database, "reminders", "base")
     holder.close()
-    assert query(empty_database, "SELECT version_num FROM reminders.schema_version") == [("0001",)]
+    assert query(empty_database, "SELECT version_num FROM reminders.schema_version") == [(HEAD,)]
 
 
 def test_a_migration_that_fails_leaves_nothing(empty_database, query):
@@ -130,7 +132,7 @@ def test_the_script_for_reading_creates_the_same_ledger(empty_database, query):
     assert [row[1] for row in query(empty_database, SHAPE.format(s="offline"))] == [
         row[1].replace("online.", "offline.") for row in query(empty_database, SHAPE.format(s="online"))
     ]
-    assert migrate(empty_database, "offline") == ("0001", "0001")
+    assert migrate(empty_database, "offline") == (HEAD, HEAD)
 
 
 def test_all_times_have_a_zone_and_no_column_is_called_user(empty_database, query):
