@@ -90,7 +90,7 @@ def scan_of(settings: Settings, ledger: PostgresScan) -> Scan:
 
 @lru_cache(maxsize=1)
 def scan_ledger() -> PostgresScan:
-    return PostgresScan(database())
+    return PostgresScan(database(), window=installation().dedup_window)
 
 
 @lru_cache(maxsize=1)

@@ -9,8 +9,12 @@ from reminders.domain.identity import delivery_key, destination_id, identity_key
 from reminders.ledger.audit_check import Check
 
 # A backlog that is being worked off is late, not stuck: the scan has no room for more, or none for what goes to queue
-# `retry`, which may use a quarter of it.
-_ROOM = """(SELECT count(*) FROM {s}.due WHERE status IN ('published', 'sending') AND wake_at > :now) < GREATEST(1, :in_flight / 4)"""
+# `retry`, which may use a quarter of it, or none for a destination that holds its tenth of it (half of that is tolerated).
+_ROOM = """(SELECT count(*) FROM {s}.due WHERE status IN ('published', 'sending') AND wake_at > :now) < GREATEST(1, :in_flight / 4)
+  AND (d.destination_id IS NULL OR d.destination_id NOT IN (
+      SELECT destination_id FROM {s}.due
+      WHERE status IN ('published', 'sending') AND wake_at > :now AND destination_id IS NOT NULL
+      GROUP BY destination_id HAVING count(*) >= GREATEST(1, :in_flight / 20)))"""
 
 
 def _key_fault(row: tuple[Any, ...]) -> str | None:
@@ -140,6 +144,37 @@ WHERE d.wake_at > CASE d.status WHEN 'pending' THEN GREATEST(r.due_at, :now) + m
       SELECT 1 FROM {s}.dead_letters l WHERE l.reminder_id = d.id AND l.delivery_key = d.delivery_key AND l.state = 'redriven'))""",
         "Set `wake_at` in `due` to an earlier time, or reschedule it. If REMINDERS_MAX_WAIT was lowered meanwhile, it may "
         "stand.",
+    ),
+    Check(
+        "waits_beyond_its_end",
+        "Nothing waits beyond the time at which it is to be given up, save under an open claim.",
+        "live",
+        """
+SELECT d.id, d.delivery_key, d.status || ', wakes at ' || d.wake_at || ', to be given up at ' || d.give_up_at
+FROM {s}.due d WHERE d.status <> 'sending' AND d.wake_at > d.give_up_at""",
+        "It is ended in time all the same. Report it as a fault of reminders.",
+    ),
+    Check(
+        "not_given_up",
+        "What has expired, or has waited as long as it may, is ended within the grace.",
+        "live",
+        """
+SELECT d.id, d.delivery_key, d.status || ', to be given up at ' || d.give_up_at
+FROM {s}.due d WHERE d.status <> 'sending' AND d.give_up_at <= :stale""",
+        "No claim can succeed any more, but nobody is told. Does a scanner run (`reminders status`)? If so, somebody's open "
+        "transaction holds the row (`pg_stat_activity`).",
+    ),
+    Check(
+        "due_of_another",
+        "A row of `due` is in a lane of its reminder's tenant, names its destination, and is given up at its expiry at the "
+        "latest.",
+        "live",
+        """
+SELECT d.id, d.delivery_key, 'lane, destination or end in due are not those of its reminder'
+FROM {s}.due d JOIN {s}.reminders r ON r.id = d.id
+WHERE d.lane NOT IN (r.tenant_id, r.tenant_id || chr(31) || r.destination_id)
+   OR d.destination_id <> r.destination_id OR d.give_up_at > r.expires_at""",
+        "Fairness, or its end, goes by what is true of another: correct the row of `due` while it is pending.",
     ),
     Check(
         "too_many_attempts",

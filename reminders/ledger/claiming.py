@@ -8,13 +8,10 @@ from datetime import UTC, datetime
 from uuid import UUID
 
 from reminders.domain.delivery import Delivery
-from reminders.domain.identity import uuid7
 from reminders.ledger.database import Database, Row
+from reminders.ledger.ending import DEDUP_WINDOW, ENDS, end_without_call
 from reminders.ledger.statement import Statement
 from reminders.pipeline.ports import Claim
-
-DEDUP_WINDOW = 7 * 86400.0
-"""Seconds for which a destination that deduplicates is taken to remember a key, unless the settings say otherwise."""
 
 _CLAIMED = """SELECT d.claim_number, d.claimed_at, d.on_unknown, d.uncertain_since IS NOT NULL, d.body_format, d.body_hash,
        extract(epoch FROM d.claimed_at - d.budget_started_at)::float8, r.attempts,
@@ -30,7 +27,7 @@ CLAIM = Statement(
     f"""
 WITH t AS MATERIALIZED (SELECT COALESCE(:now, clock_timestamp()) AS now),
 held AS MATERIALIZED (
-    SELECT id, attempts FROM {{s}}.due
+    SELECT id, attempts, give_up_at FROM {{s}}.due
     WHERE id = :id AND delivery_key = :key AND status IN ('leased', 'published')
     FOR NO KEY UPDATE SKIP LOCKED
 ), r AS MATERIALIZED (
@@ -39,7 +36,8 @@ held AS MATERIALIZED (
     JOIN {{s}}.reminders r ON r.id = h.id
     LEFT JOIN {{s}}.destinations p ON p.id = r.destination_id
     LEFT JOIN {{s}}.notification_deliveries n ON n.delivery_key = :key
-    WHERE (r.expires_at IS NULL OR r.expires_at > (SELECT now FROM t)) AND n.confirmed_late_at IS NULL
+    WHERE (r.expires_at IS NULL OR r.expires_at > (SELECT now FROM t))
+      AND (h.give_up_at IS NULL OR h.give_up_at > (SELECT now FROM t)) AND n.confirmed_late_at IS NULL
       AND (n.uncertain_since IS NULL
            OR COALESCE(p.deduplicates, r.deduplicates)
               AND n.uncertain_since > (SELECT now FROM t) - make_interval(secs => :window))
@@ -87,17 +85,11 @@ WITH delivery AS (
     {"id": "uuid", "key": "text", "token": "uuid"},
 )
 
-# Standing reasons not to call, although the message is the right one.
-_ENDS = """(r.expires_at <= (SELECT now FROM t) OR n.confirmed_late_at IS NOT NULL
-            OR n.uncertain_since IS NOT NULL
-               AND NOT (COALESCE(p.deduplicates, r.deduplicates)
-                        AND n.uncertain_since > (SELECT now FROM t) - make_interval(secs => :window)))"""
-
 REFUSAL = Statement(
     "refusal",
     f"""
 WITH t AS MATERIALIZED (SELECT COALESCE(:now, clock_timestamp()) AS now)
-SELECT r.status, d.status, d.delivery_key = :key, r.delivery_key = :key, COALESCE({_ENDS}, false)
+SELECT r.status, d.status, d.delivery_key = :key, r.delivery_key = :key, COALESCE({ENDS}, false)
 FROM {{s}}.reminders r
 LEFT JOIN {{s}}.destinations p ON p.id = r.destination_id
 LEFT JOIN {{s}}.due d ON d.id = r.id
@@ -105,51 +97,6 @@ LEFT JOIN {{s}}.notification_deliveries n ON n.delivery_key = :key
 WHERE r.id = :id
 """,
     {"now": "timestamptz", "id": "uuid", "key": "text", "window": "float8"},
-)
-
-# An uncertain delivery does not simply expire, nor is it repeated where the destination would not know the key any
-# more: whether it was sent is for a person to find out. Both rows are locked, and neither is waited for: an application
-# that holds its reminder must not hold up a worker.
-END_WITHOUT_CALL = Statement(
-    "end_without_call",
-    f"""
-WITH t AS MATERIALIZED (SELECT COALESCE(:now, clock_timestamp()) AS now),
-ended AS MATERIALIZED (
-    SELECT d.id, d.attempts, r.expires_at <= (SELECT now FROM t) AS expired,
-           CASE WHEN n.confirmed_late_at IS NOT NULL THEN 'delivered'
-                WHEN n.uncertain_since IS NOT NULL THEN 'dead'
-                ELSE 'expired' END AS status
-    FROM {{s}}.due d
-    JOIN {{s}}.reminders r ON r.id = d.id
-    LEFT JOIN {{s}}.destinations p ON p.id = r.destination_id
-    LEFT JOIN {{s}}.notification_deliveries n ON n.delivery_key = :key
-    WHERE d.id = :id AND d.delivery_key = :key AND d.status IN ('leased', 'published') AND {_ENDS}
-    FOR NO KEY UPDATE OF d, r SKIP LOCKED
-), gone AS (
-    DELETE FROM {{s}}.due USING ended WHERE due.id = ended.id
-), delivery AS (
-    UPDATE {{s}}.notification_deliveries n
-    SET status = CASE ended.status WHEN 'dead' THEN 'unknown' ELSE ended.status END,
-        letter_kind = CASE ended.status WHEN 'dead' THEN 'unknown' END,
-        uncertain_since = CASE ended.status WHEN 'dead' THEN n.uncertain_since END, finished_at = (SELECT now FROM t)
-    FROM ended WHERE n.delivery_key = :key
-), letter AS (
-    INSERT INTO {{s}}.dead_letters (id, reminder_id, delivery_key, kind, error_class, reason, attempts)
-    SELECT :letter_id, ended.id, :key, 'unknown',
-           CASE WHEN ended.expired THEN 'expired_while_uncertain' ELSE 'not_repeatable' END,
-           CASE WHEN ended.expired THEN 'expired while the outcome of an earlier attempt is unknown'
-                ELSE 'the outcome of an earlier attempt is unknown and the destination may not know its key any more' END,
-           ended.attempts
-    FROM ended WHERE ended.status = 'dead'
-    ON CONFLICT (reminder_id) WHERE state = 'open' DO NOTHING
-)
-UPDATE {{s}}.reminders r
-SET status = ended.status, finished_at = (SELECT now FROM t),
-    last_outcome = CASE ended.status WHEN 'delivered' THEN 'delivered' ELSE r.last_outcome END
-FROM ended WHERE r.id = ended.id
-RETURNING r.status
-""",
-    {"now": "timestamptz", "id": "uuid", "key": "text", "letter_id": "uuid", "window": "float8"},
 )
 
 
@@ -208,8 +155,8 @@ class PostgresClaims:
         if live in {"pending", "sending"}:
             return "parked" if live == "pending" else "claimed"
         if ends:
-            ended = self._db.fetch(END_WITHOUT_CALL, **given, letter_id=str(uuid7()))
-            return str(ended[0][0]) if ended else "busy"
+            ended = end_without_call(self._db, [reminder_id], self._window, self._now)
+            return ended[0] if ended else "busy"
         return "busy"
 
 

@@ -56,7 +56,7 @@ PARKED = Statement(
     RETURNING r.id, r.expires_at
 ), woken AS (
     UPDATE {{s}}.due d
-    SET status = 'pending', wake_at = LEAST(delivery.retry_at, noted.expires_at), route = :route, attempts = d.attempts + 1,
+    SET status = 'pending', wake_at = LEAST(delivery.retry_at, noted.expires_at, d.give_up_at), route = :route, attempts = d.attempts + 1,
         alone_deaths = 0
     FROM delivery JOIN noted ON noted.id = delivery.reminder_id
     WHERE d.id = delivery.reminder_id

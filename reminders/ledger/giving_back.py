@@ -46,7 +46,7 @@ RELEASED = Statement(
     FROM delivery WHERE r.id = delivery.reminder_id AND delivery.status <> 'retrying'
 ), woken AS (
     UPDATE {{s}}.due d
-    SET status = 'pending', wake_at = LEAST(delivery.retry_at, r.expires_at), cancel_requested_at = NULL
+    SET status = 'pending', wake_at = LEAST(delivery.retry_at, r.expires_at, d.give_up_at), cancel_requested_at = NULL
     FROM delivery JOIN {{s}}.reminders r ON r.id = delivery.reminder_id
     WHERE d.id = delivery.reminder_id AND delivery.status = 'retrying'
 )

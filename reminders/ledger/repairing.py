@@ -60,7 +60,7 @@ WITH {_T}, delivery AS (
     UPDATE {{s}}.reminders r SET last_outcome = 'unknown' FROM delivery WHERE r.id = delivery.reminder_id
 )
 UPDATE {{s}}.due d
-SET status = 'pending', wake_at = (SELECT now FROM t), attempts = d.attempts + 1,
+SET status = 'pending', wake_at = LEAST((SELECT now FROM t), d.give_up_at), attempts = d.attempts + 1,
     alone_deaths = d.alone_deaths + CASE WHEN d.route = 'alone' THEN 1 ELSE 0 END, route = 'alone'
 FROM delivery WHERE d.id = delivery.reminder_id
 RETURNING 1
@@ -118,7 +118,7 @@ WITH {_T}, delivery AS MATERIALIZED (
     DELETE FROM {{s}}.due d USING delivery WHERE d.id = delivery.reminder_id AND delivery.status <> 'retrying'
 ), woken AS (
     UPDATE {{s}}.due d
-    SET status = 'pending', wake_at = LEAST(GREATEST(delivery.retry_at, (SELECT now FROM t)), delivery.expires_at),
+    SET status = 'pending', wake_at = LEAST(GREATEST(delivery.retry_at, (SELECT now FROM t)), delivery.expires_at, d.give_up_at),
         attempts = d.attempts + CASE WHEN delivery.outcome IS NULL THEN 0 ELSE 1 END,
         alone_deaths = CASE WHEN delivery.outcome IS NULL THEN d.alone_deaths ELSE 0 END,
         route = CASE WHEN delivery.outcome IS NULL THEN d.route ELSE 'deliver' END

@@ -7,18 +7,18 @@ from contextlib import AbstractContextManager
 from datetime import datetime
 from uuid import UUID
 
-from reminders.ledger.database import Database, Row
+from reminders.ledger.database import Database
+from reminders.ledger.ending import DEDUP_WINDOW, end_given_up
+from reminders.ledger.leasing import IN_FLIGHT, LANES_WITH_DUE_WORK, LEASE, LEASE_FROM_LANES, SET_ASIDE, T, in_turn
 from reminders.ledger.repairing import repair_transaction
 from reminders.ledger.statement import Statement
 from reminders.pipeline.ports import Look, Message, RepairMoves
-
-# `(SELECT now FROM t)` is evaluated once per statement and may bound an index scan; `clock_timestamp()` itself may not.
-_T = "t AS MATERIALIZED (SELECT COALESCE(:now, clock_timestamp()) AS now)"
+from reminders.pipeline.shares import InFlight
 
 LOOK = Statement(
     "look",
     f"""
-WITH {_T}, flight AS (
+WITH {T}, flight AS (
     SELECT count(*) FILTER (WHERE status = 'published' AND wake_at > (SELECT now FROM t)) AS published,
            count(*) FILTER (WHERE status = 'sending' AND wake_at > (SELECT now FROM t)) AS sending,
            count(*) FILTER (WHERE status = 'sending' AND wake_at <= (SELECT now FROM t)) AS lapsed,
@@ -27,6 +27,7 @@ WITH {_T}, flight AS (
 )
 SELECT published, sending, lapsed, retrying,
        (SELECT count(*) FROM (SELECT 1 FROM {{s}}.due WHERE wake_at <= (SELECT now FROM t) AND status <> 'sending' LIMIT :limit) d),
+       EXISTS (SELECT 1 FROM {{s}}.due WHERE give_up_at <= (SELECT now FROM t) AND status <> 'sending'),
        (SELECT extract(epoch FROM d.wake_at - (SELECT now FROM t))::float8
         FROM {{s}}.due d WHERE d.wake_at > (SELECT now FROM t) ORDER BY d.wake_at LIMIT 1)
 FROM flight
@@ -34,91 +35,16 @@ FROM flight
     {"now": "timestamptz", "limit": "integer"},
 )
 
-# The select stands in a materialised CTE: inside `id IN (...)` a nested-loop plan may run it again and lease more.
-LEASE = Statement(
-    "lease",
-    f"""
-WITH {_T}, picked AS MATERIALIZED (
-    SELECT id, wake_at FROM {{s}}.due
-    WHERE wake_at <= (SELECT now FROM t) AND status IN ('pending', 'leased', 'published')
-      AND (:with_retries OR route <> 'retry')
-    ORDER BY wake_at LIMIT :limit
-    FOR NO KEY UPDATE SKIP LOCKED
-)
-UPDATE {{s}}.due d
-SET status = 'leased', wake_at = (SELECT now FROM t) + make_interval(secs => :seconds), lease_token = :token
-FROM picked WHERE d.id = picked.id
-RETURNING d.id::text, d.delivery_key, d.route, d.lane, picked.wake_at
-""",
-    {"now": "timestamptz", "limit": "integer", "seconds": "float8", "token": "uuid", "with_retries": "boolean"},
-)
-
-LANES_WITH_DUE_WORK = Statement(
-    "lanes_with_due_work",
-    f"""
-WITH RECURSIVE {_T}, walk AS (
-    (SELECT lane, wake_at FROM {{s}}.due ORDER BY lane, wake_at LIMIT 1)
-    UNION ALL
-    SELECT following.lane, following.wake_at
-    FROM walk CROSS JOIN LATERAL (
-        SELECT d.lane, d.wake_at FROM {{s}}.due d WHERE d.lane > walk.lane ORDER BY d.lane, d.wake_at LIMIT 1
-    ) following
-)
-SELECT lane FROM walk WHERE wake_at <= (SELECT now FROM t)
-""",
-    {"now": "timestamptz"},
-)
-
-LEASE_FROM_LANES = Statement(
-    "lease_from_lanes",
-    f"""
-WITH {_T}, picked AS MATERIALIZED (
-    SELECT head.id, head.wake_at
-    FROM unnest(:lanes, :takes) AS l (lane, take)
-    CROSS JOIN LATERAL (
-        SELECT d.id, d.wake_at FROM {{s}}.due d
-        WHERE d.lane = l.lane AND d.wake_at <= (SELECT now FROM t) AND d.status IN ('pending', 'leased', 'published')
-          AND (:with_retries OR d.route <> 'retry')
-        ORDER BY d.wake_at LIMIT l.take
-        FOR NO KEY UPDATE SKIP LOCKED
-    ) head
-    LIMIT :limit
-)
-UPDATE {{s}}.due d
-SET status = 'leased', wake_at = (SELECT now FROM t) + make_interval(secs => :seconds), lease_token = :token
-FROM picked WHERE d.id = picked.id
-RETURNING d.id::text, d.delivery_key, d.route, d.lane, picked.wake_at
-""",
-    {
-        "now": "timestamptz",
-        "lanes": "text[]",
-        "takes": "integer[]",
-        "limit": "integer",
-        "seconds": "float8",
-        "token": "uuid",
-        "with_retries": "boolean",
-    },
-)
-
-IN_FLIGHT_BY_LANE = Statement(
-    "in_flight_by_lane",
-    f"""
-WITH {_T}
-SELECT lane, count(*) FROM {{s}}.due
-WHERE status IN ('published', 'sending') AND wake_at > (SELECT now FROM t) GROUP BY lane
-""",
-    {"now": "timestamptz"},
-)
-
 MARK_PUBLISHED_IF_LEASED = Statement(
     "mark_published",
     f"""
-WITH {_T}, mine AS MATERIALIZED (
+WITH {T}, mine AS MATERIALIZED (
     SELECT id FROM {{s}}.due
     WHERE id = ANY(:ids) AND status = 'leased' AND lease_token = :token FOR NO KEY UPDATE SKIP LOCKED
 )
 UPDATE {{s}}.due d
-SET status = 'published', published_at = (SELECT now FROM t), wake_at = (SELECT now FROM t) + make_interval(secs => :deadline)
+SET status = 'published', published_at = (SELECT now FROM t),
+    wake_at = LEAST((SELECT now FROM t) + make_interval(secs => :deadline), d.give_up_at)
 FROM mine WHERE d.id = mine.id
 RETURNING d.id::text
 """,
@@ -128,7 +54,7 @@ RETURNING d.id::text
 TAKE_BACK_IF_PUBLISHED = Statement(
     "take_back",
     f"""
-WITH {_T}, mine AS MATERIALIZED (
+WITH {T}, mine AS MATERIALIZED (
     SELECT id FROM {{s}}.due
     WHERE id = ANY(:ids) AND status = 'published' AND lease_token = :token FOR NO KEY UPDATE SKIP LOCKED
 )
@@ -143,11 +69,11 @@ RETURNING d.id::text
 SHORTEN_LEASE_IF_LEASED = Statement(
     "shorten_lease",
     f"""
-WITH {_T}, mine AS MATERIALIZED (
+WITH {T}, mine AS MATERIALIZED (
     SELECT id FROM {{s}}.due
     WHERE id = ANY(:ids) AND status = 'leased' AND lease_token = :token FOR NO KEY UPDATE SKIP LOCKED
 )
-UPDATE {{s}}.due d SET wake_at = (SELECT now FROM t) + make_interval(secs => :seconds)
+UPDATE {{s}}.due d SET wake_at = LEAST((SELECT now FROM t) + make_interval(secs => :seconds), d.give_up_at)
 FROM mine WHERE d.id = mine.id
 RETURNING 1
 """,
@@ -157,7 +83,7 @@ RETURNING 1
 WAKE_LOST_MESSAGES = Statement(
     "wake_lost_messages",
     f"""
-WITH {_T}, lost AS MATERIALIZED (
+WITH {T}, lost AS MATERIALIZED (
     SELECT id FROM {{s}}.due
     WHERE status = 'published' AND wake_at > (SELECT now FROM t)
       AND published_at <= (SELECT now FROM t) - make_interval(secs => :older_than)
@@ -184,29 +110,46 @@ RETURNING 1
 
 
 class PostgresScan:
-    """`reminders.pipeline.ports.ScanLedger` on Postgres. `now` replaces the database's clock in tests."""
+    """`reminders.pipeline.ports.ScanLedger` on Postgres.
 
-    def __init__(self, database: Database, now: datetime | None = None) -> None:
+    `window` is the seconds for which destinations that deduplicate remember a key; `now` replaces the database's clock
+    in tests.
+    """
+
+    def __init__(self, database: Database, now: datetime | None = None, *, window: float = DEDUP_WINDOW) -> None:
         self._db = database
         self._now = now
+        self._window = window
 
     def look(self, limit: int) -> Look:
-        published, sending, lapsed, retrying, due, seconds = self._db.fetch(LOOK, now=self._now, limit=limit)[0]
-        return Look(published, sending, due, lapsed, retrying, seconds)
+        row = self._db.fetch(LOOK, now=self._now, limit=limit)[0]
+        published, sending, lapsed, retrying, due, given_up, seconds = row
+        return Look(published, sending, due, lapsed, given_up, retrying, seconds)
 
     def lanes_with_due_work(self) -> list[str]:
         return [row[0] for row in self._db.fetch(LANES_WITH_DUE_WORK, now=self._now)]
 
-    def in_flight_by_lane(self) -> dict[str, int]:
-        return {row[0]: row[1] for row in self._db.fetch(IN_FLIGHT_BY_LANE, now=self._now)}
+    def in_flight(self, destinations: Sequence[UUID]) -> InFlight:
+        rows = self._db.fetch(IN_FLIGHT, now=self._now, destinations=_texts(destinations))
+        return InFlight(
+            {lane: number for lane, _, number in rows if lane is not None},
+            {UUID(destination): number for _, destination, number in rows if destination is not None},
+        )
 
     def lease(self, limit: int, seconds: float, token: UUID, *, with_retries: bool = True) -> list[Message]:
         given = {"limit": limit, "seconds": seconds, "token": str(token), "with_retries": with_retries}
-        return _in_turn(self._db.fetch(LEASE, now=self._now, **given))
+        return in_turn(self._db.fetch(LEASE, now=self._now, **given))
 
     def lease_from_lanes(
-        self, lanes: Sequence[tuple[str, int]], limit: int, seconds: float, token: UUID, *, with_retries: bool = True
-    ) -> list[Message]:
+        self,
+        lanes: Sequence[tuple[str, int]],
+        limit: int,
+        seconds: float,
+        token: UUID,
+        *,
+        cap: int | None = None,
+        with_retries: bool = True,
+    ) -> tuple[list[Message], list[tuple[str, UUID]]]:
         rows = self._db.fetch(
             LEASE_FROM_LANES,
             now=self._now,
@@ -215,9 +158,22 @@ class PostgresScan:
             limit=limit,
             seconds=seconds,
             token=str(token),
+            cap=cap,
             with_retries=with_retries,
         )
-        return _in_turn(rows)
+        passed_over = [(lane, UUID(destination)) for *_, lane, _, destination in rows if destination is not None]
+        return in_turn([row[:-1] for row in rows if row[0] is not None]), passed_over
+
+    def set_aside(self, passed_over: Sequence[tuple[str, UUID]], limit: int, *, with_retries: bool = True) -> int:
+        rows = self._db.fetch(
+            SET_ASIDE,
+            now=self._now,
+            lanes=[lane for lane, _ in passed_over],
+            destinations=[str(destination) for _, destination in passed_over],
+            limit=limit,
+            with_retries=with_retries,
+        )
+        return len(rows)
 
     def mark_published_if_leased(self, ids: Sequence[UUID], token: UUID, deadline: float) -> list[UUID]:
         rows = self._db.fetch(
@@ -234,6 +190,9 @@ class PostgresScan:
     def wake_lost_messages(self, limit: int, older_than: float) -> int:
         return len(self._db.fetch(WAKE_LOST_MESSAGES, now=self._now, limit=limit, older_than=older_than))
 
+    def end_given_up(self, limit: int) -> list[str]:
+        return end_given_up(self._db, limit, self._window, self._now)
+
     def repair(self, limit: int) -> AbstractContextManager[RepairMoves]:
         return repair_transaction(self._db, limit, self._now)
 
@@ -243,15 +202,3 @@ class PostgresScan:
 
 def _texts(ids: Sequence[UUID]) -> list[str]:
     return [str(each) for each in ids]
-
-
-def _in_turn(rows: list[Row]) -> list[Message]:
-    """Messages in the order they go out: every lane's first, then every lane's second, each lane oldest first."""
-    rows.sort(key=lambda row: row[4])
-    turns: dict[str, int] = {}
-    ranked = []
-    for reminder_id, key, route, lane, wake_at in rows:
-        turn = turns[lane] = turns.get(lane, -1) + 1
-        ranked.append((turn, wake_at, Message(UUID(reminder_id), key, route)))
-    ranked.sort(key=lambda entry: entry[:2])
-    return [message for *_, message in ranked]

@@ -12,6 +12,7 @@ from uuid import UUID
 from reminders.domain.delivery import Delivery
 from reminders.domain.outcomes import Outcome
 from reminders.domain.retry_policy import Bury, LetterKind, OnUnknown, Park
+from reminders.pipeline.shares import InFlight
 
 
 class Provider(Protocol):
@@ -82,6 +83,8 @@ class Look:
     sending: int
     due: int
     lapsed: int
+    given_up: bool
+    """Whether reminders are past their `give_up_at` and have no open claim."""
     retrying: int
     """How many of those in flight go to queue `retry`."""
     seconds_to_next: float | None
@@ -134,15 +137,36 @@ class ScanLedger(Protocol):
 
     def lanes_with_due_work(self) -> list[str]: ...
 
-    def in_flight_by_lane(self) -> dict[str, int]: ...
+    def in_flight(self, destinations: Sequence[UUID]) -> InFlight:
+        """What is on its way or under a claim: of every lane, and of these destinations."""
 
     def lease(self, limit: int, seconds: float, token: UUID, *, with_retries: bool = True) -> list[Message]:
         """Lease the rows that have been due longest, at most `limit`; those of route `retry` only if asked."""
 
     def lease_from_lanes(
-        self, lanes: Sequence[tuple[str, int]], limit: int, seconds: float, token: UUID, *, with_retries: bool = True
-    ) -> list[Message]:
-        """Lease up to a number of rows from each lane, at most `limit` in all."""
+        self,
+        lanes: Sequence[tuple[str, int]],
+        limit: int,
+        seconds: float,
+        token: UUID,
+        *,
+        cap: int | None = None,
+        with_retries: bool = True,
+    ) -> tuple[list[Message], list[tuple[str, UUID]]]:
+        """Lease up to a number of rows from each lane, at most `limit` in all.
+
+        A row is passed over if with it its destination would hold more than `cap`; the second answer says in which
+        lanes that was, and for which destinations.
+        """
+
+    def set_aside(self, passed_over: Sequence[tuple[str, UUID]], limit: int, *, with_retries: bool = True) -> int:
+        """Move due rows of a destination from a lane to one of the destination's own; return how many.
+
+        Looks at the `limit` rows of each lane that have been due longest.
+        """
+
+    def end_given_up(self, limit: int) -> list[str]:
+        """End up to `limit` reminders that are past their `give_up_at`; what each has become."""
 
     def shorten_lease_if_leased(self, ids: Sequence[UUID], token: UUID, seconds: float) -> None:
         """Let leases end `seconds` from now."""

@@ -9,15 +9,18 @@ from __future__ import annotations
 import logging
 import time
 from bisect import bisect_right
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from threading import Event
 from uuid import UUID
 
 from reminders.domain.identity import uuid7
+from reminders.domain.lanes import destination_of, own_lane
 from reminders.pipeline.ports import Gauge, Look, Message, Publisher, ScanLedger
 from reminders.pipeline.publish import publish
 from reminders.pipeline.repair import RepairPolicy, repair
+from reminders.pipeline.shares import destination_share, takes
 
 logger = logging.getLogger(__name__)
 
@@ -31,6 +34,8 @@ REPAIR_AFTER_FAULT = 6.0
 """Seconds after the database was away before lapsed claims are repaired: workers that hold their outcomes come first."""
 LANES_GOOD_FOR = 1.0
 """Seconds for which the list of lanes with due work is used; finding it costs a probe per lane."""
+SET_ASIDE_REACH = 2000
+"""Rows at the head of a lane that one pass may give to lanes of their destinations' own."""
 LOST_AFTER = 2.0
 """Seconds for which a published row counts as in flight even if the broker does not show its message."""
 
@@ -100,6 +105,9 @@ class Scan:
         if look.lapsed and self.looked_at >= self._repair_from:
             repair(self.ledger, self.policy.repair, limit)
             look = self.ledger.look(limit + 1)
+        if look.given_up:
+            self._end_given_up(limit)
+            look = self.ledger.look(limit + 1)
         room = self._room(look)
         if room is None or not look.due:
             return Pass(0, 0, full=False, seconds_to_next=look.seconds_to_next)
@@ -110,11 +118,11 @@ class Scan:
         # Few threads serve destinations that time out, ten seconds each: beyond a quarter of what may be in flight, they
         # would only take the room of fresh reminders.
         retry_room = max(0, max(1, self.policy.in_flight // 4) - look.retrying)
-        leased = self._lease(look, limit, token, with_retries=retry_room > 0)
+        leased, waiting = self._lease(look, limit, token, with_retries=retry_room > 0)
         # Crash here: rows `leased`; the lease's end wakes them.
         messages = self._within_retry_share(leased, retry_room, token)
         if not messages:
-            return Pass(len(leased), 0, full=False, seconds_to_next=look.seconds_to_next)
+            return Pass(len(leased), 0, full=waiting, seconds_to_next=look.seconds_to_next)
         sent = publish(
             self.ledger, self.publisher, messages, token, redeliver=self.policy.redeliver, lease=self.policy.lease
         )
@@ -152,23 +160,61 @@ class Scan:
         if woken:
             logger.warning("scan.messages_lost count=%d: published, but no longer on the broker; sent again", woken)
 
-    def _lease(self, look: Look, limit: int, token: UUID, *, with_retries: bool) -> list[Message]:
-        if look.due <= limit:
-            return self.ledger.lease(limit, self.policy.lease, token, with_retries=with_retries)
-        lanes = self._lanes_in_turn()
-        if len(lanes) <= 1:
-            return self.ledger.lease(limit, self.policy.lease, token, with_retries=with_retries)
-        holding = self.ledger.in_flight_by_lane()
-        share = max(1, -(-limit // len(lanes)))
-        half = max(1, self.policy.in_flight // 2)
-        takes = [(lane, min(share, half - holding.get(lane, 0))) for lane in lanes]
-        takes = [take for take in takes if take[1] > 0]
-        messages = self.ledger.lease_from_lanes(takes, limit, self.policy.lease, token, with_retries=with_retries)
-        if not messages:
-            # The list was stale: its lanes are served. The next pass finds the lanes anew.
-            self._lanes_found_at = float("-inf")
-        self._turn_ended_at = _last_within(takes, limit)
-        return messages
+    def _end_given_up(self, limit: int) -> None:
+        ended = Counter(self.ledger.end_given_up(limit))
+        # Crash here: committed as a whole, or not at all and found again.
+        if ended:
+            counts = " ".join(f"{status}={number}" for status, number in sorted(ended.items()))
+            logger.info("scan.given_up %s: it is too late to send them", counts)
+
+    def _lease(self, look: Look, limit: int, token: UUID, *, with_retries: bool) -> tuple[list[Message], bool]:
+        """Lease what goes out now; and say whether due work was passed over because its share is used up."""
+        if look.due > limit:
+            lanes = self._lanes_in_turn()
+            if lanes and not _belongs_to_one_destination(lanes):
+                return self._lease_in_shares(lanes, limit, token, with_retries=with_retries)
+        return self.ledger.lease(limit, self.policy.lease, token, with_retries=with_retries), False
+
+    def _lease_in_shares(
+        self, lanes: list[str], limit: int, token: UUID, *, with_retries: bool
+    ) -> tuple[list[Message], bool]:
+        holding = self.ledger.in_flight([each for each in map(destination_of, lanes) if each is not None])
+        cap = destination_share(self.policy.in_flight)
+        while lanes:
+            if _belongs_to_one_destination(lanes):
+                return self._lease_from([(lanes[0], limit)], limit, token, with_retries=with_retries)[0], False
+            shares = takes(lanes, holding, limit, self.policy.in_flight)
+            if not shares:
+                return [], True
+            messages, passed_over = self._lease_from(shares, limit, token, cap=cap, with_retries=with_retries)
+            self._turn_ended_at = _last_within(shares, limit)
+            found = [each for each in passed_over if destination_of(each[0]) is None]
+            if found:
+                self._set_aside(found, alone=len(lanes) == 1, with_retries=with_retries)
+                if _belongs_to_one_destination(self._lanes) and len(messages) < limit:
+                    rest = limit - len(messages)
+                    messages += self._lease_from([(self._lanes[0], rest)], rest, token, with_retries=with_retries)[0]
+            if messages or found:
+                return messages, True
+            # The list is up to a second old: these are served, and the others need not leave them any room.
+            served = {lane for lane, _ in shares}
+            lanes = [lane for lane in lanes if lane not in served]
+        self._lanes_found_at = float("-inf")
+        return [], False
+
+    def _set_aside(self, passed_over: list[tuple[str, UUID]], *, alone: bool, with_retries: bool) -> None:
+        """Give destinations beyond their share lanes of their own: then nobody else waits behind their rows."""
+        self.ledger.set_aside(passed_over, SET_ASIDE_REACH, with_retries=with_retries)
+        # Crash here: rows in another lane, due as before. Lanes are only a matter of whose turn it is.
+        if alone:
+            self._lanes, self._lanes_found_at = sorted(self.ledger.lanes_with_due_work()), time.monotonic()
+        else:
+            self._lanes = sorted({*self._lanes, *(own_lane(lane, destination) for lane, destination in passed_over)})
+
+    def _lease_from(
+        self, shares: list[tuple[str, int]], limit: int, token: UUID, *, cap: int | None = None, with_retries: bool
+    ) -> tuple[list[Message], list[tuple[str, UUID]]]:
+        return self.ledger.lease_from_lanes(shares, limit, self.policy.lease, token, cap=cap, with_retries=with_retries)
 
     def _within_retry_share(self, leased: list[Message], room: int, token: UUID) -> list[Message]:
         """Leave out retries beyond their room; their leases end soon."""
@@ -185,6 +231,11 @@ class Scan:
             self._lanes, self._lanes_found_at = sorted(self.ledger.lanes_with_due_work()), now
         start = bisect_right(self._lanes, self._turn_ended_at)
         return self._lanes[start:] + self._lanes[:start]
+
+
+def _belongs_to_one_destination(lanes: Sequence[str]) -> bool:
+    """Whether there is nobody to share the room with."""
+    return len(lanes) == 1 and destination_of(lanes[0]) is not None
 
 
 def _last_within(takes: Sequence[tuple[str, int]], limit: int) -> str:

@@ -61,14 +61,28 @@ def test_what_is_late_is_stuck_only_after_the_grace(world, story, seconds, stuck
 
 
 def test_a_backlog_that_is_being_worked_off_is_no_violation(world):
-    for _ in range(3):
-        world.schedule()
+    for number in range(3):
+        world.schedule(destination=f"place-{number}")
     world.age(HOUR)
     assert [name for name, _ in world.violations()] == ["overdue"] * 3
     world.scanning(in_flight=1).once()
     assert len(world.broker.take()) == 1
     assert world.violations(in_flight=7) == []
     assert [name for name, _ in world.violations(in_flight=8)] == ["overdue"] * 2
+
+
+def test_what_waits_for_its_destinations_share_is_no_violation(world):
+    for _ in range(30):
+        world.schedule()
+    other = world.schedule(destination="elsewhere")
+    world.age(HOUR)
+    for _ in range(3):
+        world.scanning(in_flight=10).once()
+    assert other.id in {message.reminder_id for message in world.broker.take()}
+    world.sql("UPDATE reminders.due SET wake_at = now() + interval '1 minute' WHERE status = 'published'")
+    its = world.sql("SELECT count(*) FROM reminders.due WHERE status = 'published' AND id <> %s", str(other.id))[0][0]
+    assert [name for name, _ in world.violations(in_flight=20 * its + 20)] == ["overdue"] * (30 - its)
+    assert world.violations(in_flight=20 * its) == []
 
 
 def test_a_long_wait_that_the_far_side_may_ask_for_is_within_the_bound(world):

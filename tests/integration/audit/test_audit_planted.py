@@ -132,6 +132,9 @@ PLANTS = {
     "overdue": planted(stuck(pending, 6 * MINUTE)),
     "message_overdue": planted(stuck(published, REDELIVER + 6 * MINUTE)),
     "waits_beyond_bound": planted(pending, DUE.format("wake_at = 'infinity'")),
+    "waits_beyond_its_end": planted(pending, DUE.format("give_up_at = now() + interval '1 hour', wake_at = now() + interval '2 hours'")),
+    "not_given_up": planted(stuck(pending, 0), DUE.format("give_up_at = now() - interval '6 minutes', wake_at = now() - interval '6 minutes'")),
+    "due_of_another": planted(pending, DUE.format("lane = 'tenant-b'")),
     "too_many_attempts": planted(retried_on_and_on),
     "cancel_not_noted": planted(pending, REMINDER.format("cancel_requested_at = now()")),
     "destination_of_another": planted(

@@ -227,7 +227,7 @@ def test_an_application_that_holds_the_reminder_holds_up_no_worker_that_would_en
     if lost:
         world.finalize(world.opened(made), LOST)
     late = world.lapse(600)
-    world.published(late)
+    world.published(world.lapse(200))
     holder = world.connect()
     with holder.cursor() as cursor:
         cursor.execute("SELECT 1 FROM reminders.reminders WHERE id = %s FOR UPDATE", (str(made.id),))

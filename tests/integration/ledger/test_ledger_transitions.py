@@ -45,9 +45,19 @@ def frozen(world, **wanted):
 
 
 def expired(world, stage):
-    made = stage(world, world.schedule(expires_at=NOW + timedelta(hours=1)), 3700.0)
+    made = stage(world, world.schedule(expires_at=NOW + timedelta(hours=1)), 3500.0)
     assert world.deliver(ScriptedProvider(), now=world.lapse(3701))(made.id, made.delivery_key) == "expired"
     return made
+
+
+def given_up(world, made, at=3700.0):
+    world.scanning(now=world.lapse(at)).once()
+    return made
+
+
+def waited_too_long(world, made):
+    world.sql("UPDATE reminders.due SET give_up_at = wake_at WHERE id = %s", str(made.id))
+    return given_up(world, made)
 
 
 def refused_claim(world, made, stage, at):
@@ -66,8 +76,7 @@ def cancelled(world, made):
 
 def expired_while_parked(world):
     made = ended(world, AGAIN, expires_at=NOW + timedelta(hours=1))
-    refused_claim(world, made, published, 3700)
-    return made
+    return given_up(world, made)
 
 
 def move(world, made):
@@ -114,7 +123,7 @@ def expired_and_then_reported_delivered(world):
     claim = world.opened(made)
     world.repair()
     assert world.redrive(made, checked=True) == [made.id]
-    refused_claim(world, made, published, 3700)
+    given_up(world, made)
     world.finalize(claim, DONE)
     return made
 
@@ -131,10 +140,12 @@ REMINDER_DRIVERS = {
     ("sending", "pending"): lambda w: ended(w, AGAIN),
     ("sending", "dead"): lambda w: ended(w, NO),
     ("sending", "cancelled"): lambda w: cancelled_under_a_claim(w, AGAIN),
+    ("pending", "expired"): lambda w: given_up(w, w.schedule(expires_at=NOW + timedelta(hours=1))),
     ("leased", "expired"): lambda w: expired(w, leased),
     ("published", "expired"): lambda w: expired(w, published),
     ("leased", "dead"): lambda w: cancel(w, leased(w, ended(w, LOST), 60)),
     ("published", "dead"): lambda w: refused_claim(w, ended(w, LOST), published, 10 * 86400),
+    ("pending", "delivered"): lambda w: given_up(w, frozen(w, expires_at=NOW + timedelta(hours=1))),
     ("leased", "delivered"): lambda w: refused_claim(w, frozen(w), leased, LATE),
     ("published", "delivered"): lambda w: refused_claim(w, frozen(w), published, LATE),
     ("pending", "cancelled"): lambda w: cancel(w, w.schedule()),
@@ -163,6 +174,7 @@ DELIVERY_DRIVERS = {
     ("sending", "cancelled"): lambda w: cancelled_under_a_claim(w, NO),
     ("retrying", "delivered"): lambda w: refused_claim(w, frozen(w), published, LATE),
     ("retrying", "expired"): expired_while_parked,
+    ("retrying", "dead"): lambda w: waited_too_long(w, ended(w, AGAIN)),
     ("retrying", "unknown"): lambda w: cancel(w, ended(w, LOST)),
     ("retrying", "cancelled"): lambda w: cancel(w, ended(w, AGAIN)),
     ("retrying", "superseded"): lambda w: move(w, ended(w, AGAIN)),

@@ -1,0 +1,135 @@
+"""Leasing: the scan's temporary hold on due rows, in their order or lane by lane."""
+
+from __future__ import annotations
+
+from uuid import UUID
+
+from reminders.domain.lanes import SEPARATOR
+from reminders.ledger.database import Row
+from reminders.ledger.statement import Statement
+from reminders.pipeline.ports import Message
+
+# `(SELECT now FROM t)` is evaluated once per statement and may bound an index scan; `clock_timestamp()` itself may not.
+T = "t AS MATERIALIZED (SELECT COALESCE(:now, clock_timestamp()) AS now)"
+
+# Of a live row: it may be leased. One that is past its `give_up_at` is for `reminders.ledger.ending`.
+_READY = """d.wake_at <= (SELECT now FROM t) AND d.status IN ('pending', 'leased', 'published')
+      AND (d.give_up_at IS NULL OR d.give_up_at > (SELECT now FROM t)) AND (:with_retries OR d.route <> 'retry')"""
+
+_TO_LEASED = """UPDATE {s}.due d
+SET status = 'leased', wake_at = LEAST((SELECT now FROM t) + make_interval(secs => :seconds), d.give_up_at), lease_token = :token"""
+
+_LEASING = {"now": "timestamptz", "limit": "integer", "seconds": "float8", "token": "uuid", "with_retries": "boolean"}
+
+# The select stands in a materialised CTE: inside `id IN (...)` a nested-loop plan may run it again and lease more.
+LEASE = Statement(
+    "lease",
+    f"""
+WITH {T}, picked AS MATERIALIZED (
+    SELECT d.id, d.wake_at FROM {{s}}.due d WHERE {_READY}
+    ORDER BY d.wake_at LIMIT :limit
+    FOR NO KEY UPDATE SKIP LOCKED
+)
+{_TO_LEASED}
+FROM picked WHERE d.id = picked.id
+RETURNING d.id::text, d.delivery_key, d.route, d.lane, picked.wake_at
+""",
+    _LEASING,
+)
+
+LANES_WITH_DUE_WORK = Statement(
+    "lanes_with_due_work",
+    f"""
+WITH RECURSIVE {T}, walk AS (
+    (SELECT lane, wake_at FROM {{s}}.due ORDER BY lane, wake_at LIMIT 1)
+    UNION ALL
+    SELECT following.lane, following.wake_at
+    FROM walk CROSS JOIN LATERAL (
+        SELECT d.lane, d.wake_at FROM {{s}}.due d WHERE d.lane > walk.lane ORDER BY d.lane, d.wake_at LIMIT 1
+    ) following
+)
+SELECT lane FROM walk WHERE wake_at <= (SELECT now FROM t)
+""",
+    {"now": "timestamptz"},
+)
+
+# A destination holds its messages on their way and its open claims. A row is passed over where its destination would hold
+# more than it may; rows without an id say where that was.
+LEASE_FROM_LANES = Statement(
+    "lease_from_lanes",
+    f"""
+WITH {T}, picked AS MATERIALIZED (
+    SELECT head.*
+    FROM unnest(:lanes, :takes) AS l (lane, take)
+    CROSS JOIN LATERAL (
+        SELECT d.id, d.wake_at, d.lane, d.destination_id FROM {{s}}.due d WHERE d.lane = l.lane AND {_READY}
+        ORDER BY d.wake_at LIMIT l.take
+        FOR NO KEY UPDATE SKIP LOCKED
+    ) head
+    LIMIT :limit
+), holding AS (
+    SELECT destination_id, count(*) AS number FROM {{s}}.due
+    WHERE :cap IS NOT NULL AND status IN ('published', 'sending') AND wake_at > (SELECT now FROM t) GROUP BY destination_id
+), seen AS (
+    SELECT p.id, p.wake_at, p.lane, p.destination_id, :cap IS NULL OR p.destination_id IS NULL
+           OR row_number() OVER (PARTITION BY p.destination_id ORDER BY p.wake_at) + COALESCE(h.number, 0) <= :cap AS fits
+    FROM picked p LEFT JOIN holding h USING (destination_id)
+), leased AS (
+    {_TO_LEASED}
+    FROM seen WHERE d.id = seen.id AND seen.fits
+    RETURNING d.id::text, d.delivery_key, d.route, d.lane, seen.wake_at
+)
+SELECT leased.*, NULL FROM leased
+UNION ALL
+SELECT NULL, NULL, NULL, lane, NULL, destination_id::text FROM seen WHERE NOT fits GROUP BY lane, destination_id
+""",
+    {**_LEASING, "lanes": "text[]", "takes": "integer[]", "cap": "integer"},
+)
+
+# Found once, a burst of one destination costs nobody else a look any more: from its own lane it is taken as it fits.
+SET_ASIDE = Statement(
+    "set_aside",
+    f"""
+WITH {T}, wanted AS MATERIALIZED (
+    SELECT * FROM unnest(:lanes, :destinations) AS w (lane, destination_id)
+), head AS MATERIALIZED (
+    SELECT h.id
+    FROM (SELECT DISTINCT lane FROM wanted) l
+    CROSS JOIN LATERAL (
+        SELECT d.id, d.lane, d.destination_id FROM {{s}}.due d WHERE d.lane = l.lane AND {_READY} ORDER BY d.wake_at LIMIT :limit
+    ) h
+    JOIN wanted w ON w.lane = h.lane AND w.destination_id = h.destination_id
+), mine AS MATERIALIZED (
+    SELECT d.id FROM head JOIN {{s}}.due d USING (id) WHERE d.lane = ANY(:lanes) AND {_READY} FOR NO KEY UPDATE OF d SKIP LOCKED
+)
+UPDATE {{s}}.due d SET lane = d.lane || chr({ord(SEPARATOR)}) || d.destination_id FROM mine WHERE d.id = mine.id
+RETURNING 1
+""",
+    {"now": "timestamptz", "lanes": "text[]", "destinations": "uuid[]", "limit": "integer", "with_retries": "boolean"},
+)
+
+IN_FLIGHT = Statement(
+    "in_flight",
+    f"""
+WITH {T}, flight AS MATERIALIZED (
+    SELECT lane, destination_id FROM {{s}}.due
+    WHERE status IN ('published', 'sending') AND wake_at > (SELECT now FROM t)
+)
+SELECT lane, NULL, count(*) FROM flight GROUP BY lane
+UNION ALL
+SELECT NULL, destination_id::text, count(*) FROM flight WHERE destination_id = ANY(:destinations) GROUP BY destination_id
+""",
+    {"now": "timestamptz", "destinations": "uuid[]"},
+)
+
+
+def in_turn(rows: list[Row]) -> list[Message]:
+    """Messages in the order they go out: every lane's first, then every lane's second, each lane oldest first."""
+    rows.sort(key=lambda row: row[4])
+    turns: dict[str, int] = {}
+    ranked = []
+    for reminder_id, key, route, lane, wake_at in rows:
+        turn = turns[lane] = turns.get(lane, -1) + 1
+        ranked.append((turn, wake_at, Message(UUID(reminder_id), key, route)))
+    ranked.sort(key=lambda entry: entry[:2])
+    return [message for *_, message in ranked]
