@@ -12,7 +12,7 @@ from reminders.ledger.ending import DEDUP_WINDOW, end_given_up
 from reminders.ledger.leasing import IN_FLIGHT, LANES_WITH_DUE_WORK, LEASE, LEASE_FROM_LANES, SET_ASIDE, T, in_turn
 from reminders.ledger.repairing import repair_transaction
 from reminders.ledger.statement import Statement
-from reminders.pipeline.ports import Look, Message, RepairMoves
+from reminders.pipeline.ports import Leased, Look, Message, RepairMoves
 from reminders.pipeline.shares import InFlight
 
 LOOK = Statement(
@@ -149,7 +149,7 @@ class PostgresScan:
         *,
         cap: int | None = None,
         with_retries: bool = True,
-    ) -> tuple[list[Message], list[tuple[str, UUID]]]:
+    ) -> Leased:
         rows = self._db.fetch(
             LEASE_FROM_LANES,
             now=self._now,
@@ -161,8 +161,11 @@ class PostgresScan:
             cap=cap,
             with_retries=with_retries,
         )
+        messages = [row[:-1] for row in rows if row[0] is not None]
         passed_over = [(lane, UUID(destination)) for *_, lane, _, destination in rows if destination is not None]
-        return in_turn([row[:-1] for row in rows if row[0] is not None]), passed_over
+        asked_all = not passed_over and len(messages) < limit
+        empty = {lane for lane, _ in lanes} - {lane for *_, lane, _, _ in rows} if asked_all else frozenset()
+        return Leased(in_turn(messages), passed_over, frozenset(empty))
 
     def set_aside(self, passed_over: Sequence[tuple[str, UUID]], limit: int, *, with_retries: bool = True) -> int:
         rows = self._db.fetch(

@@ -92,6 +92,17 @@ class Look:
 
 
 @dataclass(frozen=True, slots=True)
+class Leased:
+    """What one lease from lanes came to."""
+
+    messages: list[Message]
+    passed_over: Sequence[tuple[str, UUID]]
+    """In which lanes there are due rows of which destinations that hold as much as they may."""
+    empty: frozenset[str]
+    """Lanes that were asked and have no due work any more."""
+
+
+@dataclass(frozen=True, slots=True)
 class Lapsed:
     """A claim that has ended and was not carried through to the reminder, with what the delivery row says."""
 
@@ -152,11 +163,10 @@ class ScanLedger(Protocol):
         *,
         cap: int | None = None,
         with_retries: bool = True,
-    ) -> tuple[list[Message], list[tuple[str, UUID]]]:
+    ) -> Leased:
         """Lease up to a number of rows from each lane, at most `limit` in all.
 
-        A row is passed over if with it its destination would hold more than `cap`; the second answer says in which
-        lanes that was, and for which destinations.
+        A row is passed over if with it its destination would hold more than `cap`.
         """
 
     def set_aside(self, passed_over: Sequence[tuple[str, UUID]], limit: int, *, with_retries: bool = True) -> int:

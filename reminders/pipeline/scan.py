@@ -17,7 +17,7 @@ from uuid import UUID
 
 from reminders.domain.identity import uuid7
 from reminders.domain.lanes import destination_of, own_lane
-from reminders.pipeline.ports import Gauge, Look, Message, Publisher, ScanLedger
+from reminders.pipeline.ports import Gauge, Leased, Look, Message, Publisher, ScanLedger
 from reminders.pipeline.publish import publish
 from reminders.pipeline.repair import RepairPolicy, repair
 from reminders.pipeline.shares import destination_share, takes
@@ -182,23 +182,25 @@ class Scan:
         cap = destination_share(self.policy.in_flight)
         while lanes:
             if _belongs_to_one_destination(lanes):
-                return self._lease_from([(lanes[0], limit)], limit, token, with_retries=with_retries)[0], False
+                return self._lease_from([(lanes[0], limit)], limit, token, with_retries=with_retries).messages, False
             shares = takes(lanes, holding, limit, self.policy.in_flight)
             if not shares:
                 return [], True
-            messages, passed_over = self._lease_from(shares, limit, token, cap=cap, with_retries=with_retries)
+            leased = self._lease_from(shares, limit, token, cap=cap, with_retries=with_retries)
             self._turn_ended_at = _last_within(shares, limit)
-            found = [each for each in passed_over if destination_of(each[0]) is None]
+            messages = leased.messages
+            found = [each for each in leased.passed_over if destination_of(each[0]) is None]
             if found:
                 self._set_aside(found, alone=len(lanes) == 1, with_retries=with_retries)
                 if _belongs_to_one_destination(self._lanes) and len(messages) < limit:
                     rest = limit - len(messages)
-                    messages += self._lease_from([(self._lanes[0], rest)], rest, token, with_retries=with_retries)[0]
-            if messages or found:
-                return messages, True
+                    more = self._lease_from([(self._lanes[0], rest)], rest, token, with_retries=with_retries)
+                    messages += more.messages
             # The list is up to a second old: these are served, and the others need not leave them any room.
-            served = {lane for lane, _ in shares}
-            lanes = [lane for lane in lanes if lane not in served]
+            self._lanes = [lane for lane in self._lanes if lane not in leased.empty]
+            if messages or leased.passed_over:
+                return messages, True
+            lanes = [lane for lane in lanes if lane not in leased.empty]
         self._lanes_found_at = float("-inf")
         return [], False
 
@@ -213,7 +215,7 @@ class Scan:
 
     def _lease_from(
         self, shares: list[tuple[str, int]], limit: int, token: UUID, *, cap: int | None = None, with_retries: bool
-    ) -> tuple[list[Message], list[tuple[str, UUID]]]:
+    ) -> Leased:
         return self.ledger.lease_from_lanes(shares, limit, self.policy.lease, token, cap=cap, with_retries=with_retries)
 
     def _within_retry_share(self, leased: list[Message], room: int, token: UUID) -> list[Message]:

@@ -77,8 +77,8 @@ def test_no_plan_leases_more_than_the_batch(world, plan):
     own = Database(url.render_as_string(hide_password=False), schema="reminders", pool_size=2)
     ledger = PostgresScan(own)
     assert len(ledger.lease(7, LEASE, uuid7())) == 7
-    assert len(ledger.lease_from_lanes([("tenant-a", 50)], 9, LEASE, uuid7())[0]) == 9
-    assert len(ledger.lease_from_lanes([("tenant-a", 5)], 9, LEASE, uuid7())[0]) == 5
+    assert len(ledger.lease_from_lanes([("tenant-a", 50)], 9, LEASE, uuid7()).messages) == 9
+    assert len(ledger.lease_from_lanes([("tenant-a", 5)], 9, LEASE, uuid7()).messages) == 5
     assert world.sql("SELECT count(*) FROM reminders.due WHERE status = 'leased'")[0][0] == 21
     assert len(ledger.lease(500, LEASE, uuid7())) == len(made) - 21
     own.close()
