@@ -10,7 +10,7 @@ import click
 from reminders.celery_options import QUEUES
 from reminders.domain.errors import InvalidInput, RemindersError
 from reminders.process_lines import readiness_child, worker_children
-from reminders.settings import load
+from reminders.settings import check_addresses, load
 from reminders.supervise import supervise
 
 
@@ -34,6 +34,7 @@ def worker(queues: tuple[str, ...], processes: int | None, concurrency: int | No
     """
     try:
         settings = load()
+        check_addresses(settings)
         children = worker_children(settings, queues, processes, concurrency, loglevel.upper())
     except InvalidInput as error:
         raise click.UsageError(str(error)) from error
