@@ -1,16 +1,22 @@
 """${message}"""
 
-from alembic import context, op
+from reminders.ledger.migration_steps import run
 
 revision = ${repr(up_revision)}
 down_revision = ${repr(down_revision)}
 branch_labels = None
 depends_on = None
 
+UPGRADE = """
+"""
+
+DOWNGRADE = """
+"""
+
 
 def upgrade() -> None:
-    ${upgrades if upgrades else "pass"}
+    run(UPGRADE)
 
 
 def downgrade() -> None:
-    ${downgrades if downgrades else "pass"}
+    run(DOWNGRADE)

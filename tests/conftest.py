@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import os
+import subprocess
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -13,7 +14,8 @@ import redis
 
 from reminders import api, bootstrap
 from reminders.embedded import Services, running
-from reminders.ledger.database import Database
+from reminders.embedded.programs import postgres_package, postgres_programs
+from reminders.ledger.database import Database, driver_url
 from reminders.ledger.migrations import migrate
 from reminders.ledger.status import make_partitions
 from reminders.settings import Secret, Settings
@@ -52,6 +54,20 @@ def migrated(services: Services) -> str:
     make_partitions(database)
     database.close()
     return services.database_url
+
+
+@pytest.fixture
+def psql() -> Callable[[str, str], None]:
+    """Run a script as its reader would: with psql, which sends statement by statement."""
+
+    def run(url: str, script: str) -> None:
+        address = driver_url(url).set(drivername="postgresql").render_as_string(hide_password=False)
+        program = postgres_programs(postgres_package()) / "psql"
+        command = [program, "--no-psqlrc", "--quiet", "--set=ON_ERROR_STOP=1", f"--dbname={address}"]
+        done = subprocess.run(command, input=script, capture_output=True, text=True, timeout=60, check=False)
+        assert (done.returncode, done.stderr) == (0, "")
+
+    return run
 
 
 @pytest.fixture(autouse=True)

@@ -1,6 +1,6 @@
 """The ledger: reminders, the narrow table of what is due, deliveries, attempts, dead letters, the public view."""
 
-from alembic import context, op
+from reminders.ledger.migration_steps import run
 
 revision = "0001"
 down_revision = None
@@ -172,16 +172,9 @@ DROP TABLE {s}.ticks, {s}.dead_letters, {s}.delivery_attempts, {s}.notification_
 """
 
 
-def _run(script: str) -> None:
-    schema = context.config.attributes["schema"]
-    for statement in script.split(";\n"):
-        if statement.strip():
-            op.execute(statement.replace("{s}", schema))
-
-
 def upgrade() -> None:
-    _run(TABLES)
+    run(TABLES)
 
 
 def downgrade() -> None:
-    _run(DROP)
+    run(DROP)

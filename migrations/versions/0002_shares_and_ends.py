@@ -1,6 +1,6 @@
 """What the scan must know of a live reminder by itself: where it goes, and when waiting any longer is pointless."""
 
-from alembic import context, op
+from reminders.ledger.migration_steps import build_index, fill_in, run
 
 revision = "0002"
 down_revision = "0001"
@@ -8,9 +8,26 @@ branch_labels = None
 depends_on = None
 
 UPGRADE = """
-ALTER TABLE {s}.due ADD COLUMN destination_id uuid;
-ALTER TABLE {s}.due ADD COLUMN give_up_at timestamptz;
-CREATE INDEX due_give_up ON {s}.due (give_up_at) WHERE give_up_at IS NOT NULL;
+ALTER TABLE {s}.due ADD COLUMN IF NOT EXISTS destination_id uuid;
+ALTER TABLE {s}.due ADD COLUMN IF NOT EXISTS give_up_at timestamptz;
+"""
+
+# Both rows are locked, and read as they are under the lock: a `reschedule` that commits in between moves the end as well.
+# A row that is `sending` keeps its claim's end.
+FILL = """
+WITH picked AS MATERIALIZED (
+    SELECT d.id, r.destination_id, r.expires_at
+    FROM {s}.due d JOIN {s}.reminders r ON r.id = d.id
+    WHERE d.destination_id IS NULL AND d.id > CAST(:after AS uuid)
+    ORDER BY d.id LIMIT :batch
+    FOR NO KEY UPDATE OF d SKIP LOCKED FOR SHARE OF r SKIP LOCKED
+), filled AS (
+    UPDATE {s}.due d
+    SET destination_id = picked.destination_id, give_up_at = picked.expires_at,
+        wake_at = CASE WHEN d.status = 'sending' THEN d.wake_at ELSE LEAST(d.wake_at, picked.expires_at) END
+    FROM picked WHERE d.id = picked.id
+)
+SELECT id::text FROM picked ORDER BY id DESC LIMIT 1
 """
 
 DOWNGRADE = """
@@ -20,16 +37,11 @@ ALTER TABLE {s}.due DROP COLUMN destination_id;
 """
 
 
-def _run(script: str) -> None:
-    schema = context.config.attributes["schema"]
-    for statement in script.split(";\n"):
-        if statement.strip():
-            op.execute(statement.replace("{s}", schema))
-
-
 def upgrade() -> None:
-    _run(UPGRADE)
+    run(UPGRADE)
+    fill_in("due", "destination_id IS NULL", FILL)
+    build_index("due_give_up", "due", "(give_up_at) WHERE give_up_at IS NOT NULL")
 
 
 def downgrade() -> None:
-    _run(DOWNGRADE)
+    run(DOWNGRADE)

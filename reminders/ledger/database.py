@@ -31,7 +31,7 @@ DATABASE_AWAY: tuple[type[Exception], ...] = (
     psycopg2.errors.ReadOnlySqlTransaction,
 )
 """Raised while Postgres is down, restarting, read-only, out of connections or cut off; for deadlocks and lock time-outs."""
-_NOTICE_SILENCE = {
+NOTICE_SILENCE = {
     "connect_timeout": CONNECT_TIMEOUT,
     # A host that vanished without closing its connections is noticed within half a minute, not two hours.
     "keepalives": 1,
@@ -72,7 +72,7 @@ class Database:
             pool_use_lifo=True,
             pool_reset_on_return=None,
             pool_timeout=30,
-            connect_args={**_NOTICE_SILENCE, "application_name": application_name},
+            connect_args={**NOTICE_SILENCE, "application_name": application_name},
         )
         event.listen(self._engine, "connect", _autocommit)
 

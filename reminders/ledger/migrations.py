@@ -13,7 +13,8 @@ from sqlalchemy import create_engine
 from sqlalchemy.pool import NullPool
 
 from reminders.domain.errors import ServiceUnavailable
-from reminders.ledger.database import CONNECT_TIMEOUT, driver_url
+from reminders.ledger.database import CONNECT_TIMEOUT, NOTICE_SILENCE, driver_url
+from reminders.ledger.migration_lock import LONGEST_WAIT, one_at_a_time
 
 
 def scripts_folder() -> Path:
@@ -30,14 +31,25 @@ def _config(schema: str) -> Config:
     return config
 
 
-def migrate(url: str, schema: str, revision: str = "head") -> tuple[str | None, str | None]:
+def migrate(
+    url: str, schema: str, revision: str = "head", *, wait: float = LONGEST_WAIT
+) -> tuple[str | None, str | None]:
     """Upgrade (or, with a lower revision, downgrade) and return the versions before and after.
 
-    Runs one at a time across hosts; gives up after 5 s rather than queue in front of the application's locks.
+    Every migration is committed by itself; where one fails, those before it stay, and another run goes on from there. It
+    gives up after 5 s rather than queue in front of the application's locks. Uses two connections. Raises
+    `ServiceUnavailable` where another migrator is at work for more than `wait` seconds, or the application's
+    transactions hold up an index or a row for too long.
     """
-    engine = create_engine(driver_url(url), poolclass=NullPool, connect_args={"connect_timeout": CONNECT_TIMEOUT})
+    engine = create_engine(
+        driver_url(url),
+        poolclass=NullPool,
+        isolation_level="READ COMMITTED",
+        connect_args={**NOTICE_SILENCE, "application_name": "reminders-migrate"},
+    )
     config = _config(schema)
-    with engine.connect() as connection:
+    with one_at_a_time(engine, wait) as lock, engine.connect() as connection:
+        config.attributes["lock"] = lock
         before = _version(connection, schema)
         connection.rollback()
         config.attributes["connection"] = connection

@@ -2,20 +2,27 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
+import time
 from collections.abc import Callable, Iterator
+from contextlib import ExitStack, closing
+from dataclasses import dataclass
 from itertools import count
 
 import psycopg2
 import pytest
+from psycopg2.extensions import connection as DriverConnection  # noqa: N812 - a class with a module's naming
 
 from reminders.embedded import Services
 from reminders.ledger.database import driver_url
 
+MIGRATE = "import sys; from reminders.ledger.migrations import migrate; print(migrate(sys.argv[1], 'reminders')[1])"
 _numbers = count()
 
 
 def run(url: str, query: str) -> list[tuple]:
-    connection = psycopg2.connect(driver_url(url).set(drivername="postgresql").render_as_string(hide_password=False))
+    connection = psycopg2.connect(_libpq(url))
     connection.autocommit = True
     try:
         with connection.cursor() as cursor:
@@ -38,3 +45,48 @@ def empty_database(services: Services) -> Iterator[str]:
     run(services.database_url, f"CREATE DATABASE {name}")
     yield driver_url(services.database_url).set(database=name).render_as_string(hide_password=False)
     run(services.database_url, f"DROP DATABASE {name} WITH (FORCE)")
+
+
+@dataclass
+class LiveLedger:
+    """A database whose ledger is used while it is migrated."""
+
+    url: str
+    _stack: ExitStack
+
+    def query(self, query: str) -> list[tuple]:
+        return run(self.url, query)
+
+    def application(self) -> DriverConnection:
+        """An application's connection; its transaction stays open until the test ends it."""
+        return self._stack.enter_context(closing(psycopg2.connect(_libpq(self.url))))
+
+    def migrator(self) -> subprocess.Popen[str]:
+        """`migrate` in a process of its own."""
+        process = subprocess.Popen(
+            [sys.executable, "-c", MIGRATE, self.url], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+        )
+        self._stack.callback(_end, process)
+        return process
+
+    def until(self, query: str, expected: object) -> None:
+        """Wait until the query's only value is so."""
+        end = time.monotonic() + 30
+        while (found := self.query(query)) != [(expected,)]:
+            assert time.monotonic() < end, f"{query}: {found}"
+            time.sleep(0.02)
+
+
+def _libpq(url: str) -> str:
+    return driver_url(url).set(drivername="postgresql").render_as_string(hide_password=False)
+
+
+def _end(process: subprocess.Popen[str]) -> None:
+    process.kill()
+    process.communicate()
+
+
+@pytest.fixture
+def live(empty_database: str) -> Iterator[LiveLedger]:
+    with ExitStack() as stack:
+        yield LiveLedger(empty_database, stack)

@@ -46,6 +46,24 @@ def test_a_migration_that_would_lock_a_live_table_is_found(tmp_path, rule, sql):
     assert rule in found.stdout
 
 
+def test_every_transaction_of_the_script_says_how_long_it_may_wait_and_run():
+    statements = [line for line in upgrade_script("reminders").splitlines() if line]
+    begins = [place for place, line in enumerate(statements) if line == "BEGIN;"]
+    assert len(begins) == statements.count("COMMIT;") > 3
+    for place in begins:
+        assert statements[place + 1 : place + 3] == [
+            "SET LOCAL lock_timeout = '5s';",
+            "SET LOCAL statement_timeout = '15min';",
+        ]
+
+
+def test_an_index_of_a_table_that_an_earlier_migration_made_is_built_concurrently(tmp_path):
+    script = upgrade_script("reminders")
+    assert "CREATE INDEX CONCURRENTLY IF NOT EXISTS due_give_up" in script
+    found = lint(script.replace("CONCURRENTLY IF NOT EXISTS due_give_up", "due_give_up"), CONFIG, tmp_path)
+    assert "require-concurrent-index-creation" in found.stdout
+
+
 def test_every_exclusion_says_why():
     lines = [line.strip() for line in CONFIG.read_text().splitlines()]
     for rule in exclusions():

@@ -3,9 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import subprocess
-import sys
-import time
 from datetime import UTC, datetime, timedelta
 
 import psycopg2
@@ -21,7 +18,6 @@ from reminders.ledger.migrations import migrate, require_head, scripts_folder, u
 from reminders.ledger.scanning import PostgresScan
 
 HEAD = ScriptDirectory(str(scripts_folder())).get_current_head()
-MIGRATE = "import sys; from reminders.ledger.migrations import migrate; print(migrate(sys.argv[1], 'reminders')[1])"
 SHAPE = """
 SELECT 'column', table_name || '.' || column_name, data_type || ' ' || is_nullable || ' ' || COALESCE(column_default, '')
 FROM information_schema.columns WHERE table_schema = '{s}'
@@ -30,7 +26,17 @@ UNION ALL SELECT 'constraint', conrelid::regclass || '.' || conname, pg_get_cons
 FROM pg_constraint WHERE connamespace = '{s}'::regnamespace
 UNION ALL SELECT 'view', viewname, definition FROM pg_views WHERE schemaname = '{s}'
 ORDER BY 1, 2, 3"""
+MIGRATORS = (
+    "SELECT * FROM pg_stat_activity WHERE application_name = 'reminders-migrate' AND datname = current_database()"
+)
 TABLES = "SELECT table_name FROM information_schema.tables WHERE table_schema = '{s}' ORDER BY 1"
+REFUSING = """
+CREATE FUNCTION public.refuse() RETURNS event_trigger LANGUAGE plpgsql AS $$
+BEGIN
+    IF EXISTS (SELECT FROM information_schema.columns WHERE column_name = 'give_up_at') THEN
+        RAISE 'no column of that name here';
+    END IF;
+END $$"""
 STATE_COLUMNS = """SELECT table_name || '.' || column_name FROM information_schema.columns
 WHERE table_schema = 'reminders' AND data_type = '{kind}'"""
 
@@ -46,23 +52,18 @@ def test_up_down_and_up_again_gives_the_same_shape(empty_database, query):
     assert query(empty_database, SHAPE.format(s="reminders")) == first
 
 
-def test_two_at_once_make_one_ledger(empty_database, query):
+def test_two_at_once_make_one_ledger(live):
     """Two hosts deploy together: the second waits for the first and finds nothing left to do."""
-    holder = psycopg2.connect(empty_database.replace("postgresql+psycopg2", "postgresql"))
+    holder = live.application()
     with holder.cursor() as cursor:
         cursor.execute("SELECT pg_advisory_xact_lock(hashtext('reminders-migrate'))")
-    both = [
-        subprocess.Popen([sys.executable, "-c", MIGRATE, empty_database], stdout=subprocess.PIPE, text=True)
-        for _ in range(2)
-    ]
-    waiting = "SELECT count(*) FROM pg_locks WHERE locktype = 'advisory' AND NOT granted"
-    end = time.monotonic() + 20
-    while query(empty_database, waiting) != [(2,)]:
-        assert time.monotonic() < end, "two migrations waiting for each other"
+    both = [live.migrator() for _ in range(2)]
+    live.until(f"SELECT count(*) FROM ({MIGRATORS}) AS asking WHERE query = 'ROLLBACK'", 2)
+    assert live.query("SELECT count(*) FROM pg_locks WHERE locktype = 'advisory' AND NOT granted") == [(0,)]
+    assert live.query("SELECT to_regnamespace('reminders')") == [(None,)]
     holder.close()
-    printed = [each.communicate(timeout=60)[0].strip() for each in both]
-    assert printed == [HEAD, HEAD]
-    assert query(empty_database, "SELECT version_num FROM reminders.schema_version") == [(HEAD,)]
+    assert [each.communicate(timeout=60) for each in both] == [(f"{HEAD}\n", "")] * 2
+    assert live.query("SELECT version_num FROM reminders.schema_version") == [(HEAD,)]
 
 
 @pytest.mark.parametrize("schema", ["notices", "_x9", "a" * 31])
@@ -109,14 +110,14 @@ def test_a_schema_that_is_behind_is_refused_with_what_to_do(empty_database):
 
 def test_it_gives_up_rather_than_queue_before_the_applications_locks(empty_database, query):
     """A waiting migration would make everybody else wait behind it."""
-    migrate(empty_database, "reminders")
+    migrate(empty_database, "reminders", "0001")
     holder = psycopg2.connect(empty_database.replace("postgresql+psycopg2", "postgresql"))
     with holder.cursor() as cursor:
         cursor.execute("SELECT 1 FROM reminders.reminders")
         with pytest.raises(OperationalError, match="lock timeout"):
             migrate(empty_database, "reminders", "base")
     holder.close()
-    assert query(empty_database, "SELECT version_num FROM reminders.schema_version") == [(HEAD,)]
+    assert query(empty_database, "SELECT version_num FROM reminders.schema_version") == [("0001",)]
 
 
 def test_a_migration_that_fails_leaves_nothing(empty_database, query):
@@ -126,8 +127,23 @@ def test_a_migration_that_fails_leaves_nothing(empty_database, query):
     assert query(empty_database, TABLES.format(s="reminders")) == [("dead_letters",)]
 
 
-def test_the_script_for_reading_creates_the_same_ledger(empty_database, query):
-    query(empty_database, upgrade_script("offline"))
+def test_a_migration_that_fails_leaves_the_ones_before_it_and_nothing_of_itself(empty_database, query):
+    migrate(empty_database, "reminders", "0001")
+    first = query(empty_database, SHAPE.format(s="reminders"))
+    migrate(empty_database, "reminders", "base")
+    # What the second migration does to `due` is refused at its second statement.
+    query(empty_database, REFUSING)
+    query(empty_database, "CREATE EVENT TRIGGER refusing ON ddl_command_end EXECUTE FUNCTION public.refuse()")
+    with pytest.raises(Exception, match="no column of that name here"):
+        migrate(empty_database, "reminders")
+    assert query(empty_database, "SELECT version_num FROM reminders.schema_version") == [("0001",)]
+    assert query(empty_database, SHAPE.format(s="reminders")) == first
+    query(empty_database, "DROP EVENT TRIGGER refusing")
+    assert migrate(empty_database, "reminders") == ("0001", HEAD)
+
+
+def test_the_script_for_reading_creates_the_same_ledger(empty_database, query, psql):
+    psql(empty_database, upgrade_script("offline"))
     migrate(empty_database, "online")
     assert [row[1] for row in query(empty_database, SHAPE.format(s="offline"))] == [
         row[1].replace("online.", "offline.") for row in query(empty_database, SHAPE.format(s="online"))

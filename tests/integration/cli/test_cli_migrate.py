@@ -65,12 +65,10 @@ def test_prints_the_sql_without_a_database(run, monkeypatch):
     assert "CREATE TABLE reminders.due" in result.stdout
 
 
-def test_the_printed_sql_is_what_migrate_does(run_there, empty):
-    script = run_there("migrate", "--sql").stdout
-    with psycopg2.connect(empty) as connection, connection.cursor() as cursor:
-        cursor.execute("CREATE SCHEMA IF NOT EXISTS reminders")
-        cursor.execute(script)
-    assert only(run_there("migrate", "--json"))["before"] is not None
+def test_the_printed_sql_is_what_migrate_does(run_there, empty, psql):
+    psql(empty, run_there("migrate", "--sql").stdout)
+    done = only(run_there("migrate", "--json"))
+    assert done["before"] == done["after"] is not None
 
 
 def test_several_at_once(start, empty):
