@@ -117,13 +117,21 @@ def _pass_over(connection: Connection, batch: str) -> bool:
 def _wait_for_builders(connection: Connection, table: str) -> None:
     """Wait until no index of the table is being built: a build goes on in the server when its client was killed.
 
-    To drop such an index instead would end in a deadlock: the drop waits for the build's lock, the build for the drop's
-    snapshot. LOCK takes none, and this one stands in nobody's way who reads or writes.
+    To drop such an index instead ends in a deadlock: the drop waits for the build's lock, the build for the drop's
+    snapshot. Nor is that lock good to wait for: it is let go just before the index is committed as valid.
     """
-    connection.exec_driver_sql(
-        f"SET LOCAL lock_timeout = '{LONGEST_BUILD:.0f}s'; "
-        + _in_schema(f"LOCK TABLE {{s}}.{table} IN SHARE UPDATE EXCLUSIVE MODE")
-    )
+    begun = text("SELECT pid FROM pg_stat_progress_create_index WHERE relid = to_regclass(:table)")
+    still = text("SELECT DISTINCT pid FROM pg_locks WHERE pid = ANY(:building)")
+    building = connection.execute(begun, {"table": _in_schema(f"{{s}}.{table}")}).scalars().all()
+    end = time.monotonic() + LONGEST_BUILD
+    while building:
+        if time.monotonic() >= end:
+            raise ServiceUnavailable(
+                f"An index of {table} is still being built by Postgres's process {building[0]} after {LONGEST_BUILD:g} s.\n"
+                "Let that end, or end it; then run `reminders migrate` again."
+            )
+        time.sleep(_ASK_AGAIN_EVERY)
+        building = connection.execute(still, {"building": building}).scalars().all()
 
 
 def _validity(connection: Connection, name: str, table: str) -> bool | None:

@@ -6,7 +6,8 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable, Iterator
-from contextlib import ExitStack, closing
+from concurrent.futures import Future, ThreadPoolExecutor
+from contextlib import ExitStack, closing, contextmanager
 from dataclasses import dataclass
 from itertools import count
 
@@ -16,8 +17,22 @@ from psycopg2.extensions import connection as DriverConnection  # noqa: N812 - a
 
 from reminders.embedded import Services
 from reminders.ledger.database import driver_url
+from reminders.ledger.migrations import migrate
 
 MIGRATE = "import sys; from reminders.ledger.migrations import migrate; print(migrate(sys.argv[1], 'reminders')[1])"
+OLD_REMINDER = """
+WITH made AS (
+    INSERT INTO reminders.reminders (id, tenant_id, user_id, kind, channel, destination, destination_id, deduplicates,
+                                     due_at, expires_at, identity_key, request_hash, delivery_key)
+    SELECT id, 't', 'u', 'k', 'log', 'd', gen_random_uuid(), true, {due}, {ends}, sha256(uuid_send(id)),
+           sha256(uuid_send(id)), id::text
+    FROM gen_random_uuid() AS id
+    RETURNING id, delivery_key
+)
+INSERT INTO reminders.due (id, lane, wake_at, status, delivery_key, lease_token, published_at)
+SELECT id, 't', {wakes}, '{status}', delivery_key, CASE WHEN '{status}' IN ('leased', 'published') THEN id END,
+       CASE WHEN '{status}' = 'published' THEN now() END
+FROM made RETURNING id::text"""
 _numbers = count()
 
 
@@ -57,9 +72,31 @@ class LiveLedger:
     def query(self, query: str) -> list[tuple]:
         return run(self.url, query)
 
+    @property
+    def name(self) -> str:
+        """The database's name."""
+        return str(driver_url(self.url).database)
+
+    def old_reminder(
+        self, *, status: str = "pending", wakes: str = "now()", ends: str | None = None, due: str = "now()"
+    ) -> str:
+        """A live reminder as the release of migration 0001 wrote it, instants as SQL; its id."""
+        ((made,),) = self.query(OLD_REMINDER.format(status=status, wakes=wakes, ends=ends or "NULL", due=due))
+        return made
+
     def application(self) -> DriverConnection:
         """An application's connection; its transaction stays open until the test ends it."""
         return self._stack.enter_context(closing(psycopg2.connect(_libpq(self.url))))
+
+    @contextmanager
+    def migrating(self, revision: str = "head") -> Iterator[Future[tuple[str | None, str | None]]]:
+        """`migrate` in a thread; a test that fails meanwhile ends the transactions that it waits for."""
+        with ThreadPoolExecutor(1) as pool:
+            try:
+                yield pool.submit(migrate, self.url, "reminders", revision)
+            except BaseException:
+                self._stack.close()
+                raise
 
     def migrator(self) -> subprocess.Popen[str]:
         """`migrate` in a process of its own."""
