@@ -97,6 +97,7 @@ def test_a_batch_holds_only_its_own_rows_and_only_while_it_runs(old, monkeypatch
     with application.cursor() as cursor:
         cursor.execute(f"SELECT 1 FROM reminders.reminders WHERE id = '{held}' FOR UPDATE")
     with old.migrating() as migrating:
+        old.until(ADDED, 1)
         old.until("SELECT count(*) FROM reminders.due WHERE destination_id IS NOT NULL", len(others))
         claims = old.application()
         with claims.cursor() as cursor:
