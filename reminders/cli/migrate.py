@@ -24,7 +24,9 @@ from reminders.settings import load
 def migrate(*, sql: bool, as_json: bool) -> None:
     """Bring the ledger's schema to this release's version, and make the coming months' partitions.
 
-    Safe to run again, by several at once and beside running workers: it waits at most 5 s for locks and gives up.
+    Safe to run again, by several at once and beside running workers: where it would stand in their way it waits at most
+    5 s for locks and gives up. Building an index stands in nobody's way; it may take 15 minutes. What was finished stays,
+    and the next run goes on from there.
     """
     if sql:
         print(upgrade_script(load().schema))

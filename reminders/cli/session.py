@@ -162,7 +162,7 @@ def postgres_faults_explained() -> Iterator[None]:
         cause = error.orig if isinstance(error, DBAPIError) else error
         if isinstance(cause, LockNotAvailable):
             raise ServiceUnavailable(
-                "Another transaction holds what this command needs, and did not end in time.\nNothing was changed; try again."
+                "Another transaction holds what this command needs, and did not end in time.\nWhat was under way is undone; try again."
             ) from error
         if not isinstance(cause, _REFUSALS):
             raise
