@@ -20,6 +20,11 @@ from reminders.ledger.database import driver_url
 from reminders.ledger.migrations import migrate
 
 MIGRATE = "import sys; from reminders.ledger.migrations import migrate; print(migrate(sys.argv[1], 'reminders')[1])"
+# A connection's first ROLLBACK is the driver's own; a later one has asked for the lock in vain. Waiting inside the lock, which
+# none of them should, counts as well, so that a test fails by what comes of it.
+ASKING = """SELECT count(*) FROM pg_stat_activity
+WHERE application_name = 'reminders-migrate' AND datname = current_database()
+  AND (query = 'ROLLBACK' AND query_start > backend_start + interval '1 second' OR query LIKE '%pg_advisory_xact_lock%')"""
 OLD_REMINDER = """
 WITH made AS (
     INSERT INTO reminders.reminders (id, tenant_id, user_id, kind, channel, destination, destination_id, deduplicates,
@@ -105,6 +110,10 @@ class LiveLedger:
         )
         self._stack.callback(_end, process)
         return process
+
+    def until_asking(self, migrators: int) -> None:
+        """Wait until so many migrators have asked for the lock and must wait."""
+        self.until(ASKING, migrators)
 
     def until(self, query: str, expected: object) -> None:
         """Wait until the query's only value is so."""

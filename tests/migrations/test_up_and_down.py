@@ -26,9 +26,6 @@ UNION ALL SELECT 'constraint', conrelid::regclass || '.' || conname, pg_get_cons
 FROM pg_constraint WHERE connamespace = '{s}'::regnamespace
 UNION ALL SELECT 'view', viewname, definition FROM pg_views WHERE schemaname = '{s}'
 ORDER BY 1, 2, 3"""
-MIGRATORS = (
-    "SELECT * FROM pg_stat_activity WHERE application_name = 'reminders-migrate' AND datname = current_database()"
-)
 TABLES = "SELECT table_name FROM information_schema.tables WHERE table_schema = '{s}' ORDER BY 1"
 REFUSING = """
 CREATE FUNCTION public.refuse() RETURNS event_trigger LANGUAGE plpgsql AS $$
@@ -58,7 +55,7 @@ def test_two_at_once_make_one_ledger(live):
     with holder.cursor() as cursor:
         cursor.execute("SELECT pg_advisory_xact_lock(hashtext('reminders-migrate'))")
     both = [live.migrator() for _ in range(2)]
-    live.until(f"SELECT count(*) FROM ({MIGRATORS}) AS asking WHERE query = 'ROLLBACK'", 2)
+    live.until_asking(2)
     assert live.query("SELECT count(*) FROM pg_locks WHERE locktype = 'advisory' AND NOT granted") == [(0,)]
     assert live.query("SELECT to_regnamespace('reminders')") == [(None,)]
     holder.close()
