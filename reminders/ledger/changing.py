@@ -130,7 +130,7 @@ WITH superseded AS (
     INSERT INTO {s}.due AS d (id, lane, destination_id, wake_at, give_up_at, status, delivery_key)
     SELECT id, tenant_id, destination_id, :due_at, expires_at, 'pending', :new_key FROM moved
     ON CONFLICT (id) DO UPDATE
-    SET lane = EXCLUDED.lane, wake_at = EXCLUDED.wake_at, give_up_at = EXCLUDED.give_up_at, status = 'pending', delivery_key = EXCLUDED.delivery_key, route = 'deliver',
+    SET lane = EXCLUDED.lane, destination_id = EXCLUDED.destination_id, wake_at = EXCLUDED.wake_at, give_up_at = EXCLUDED.give_up_at, status = 'pending', delivery_key = EXCLUDED.delivery_key, route = 'deliver',
         lease_token = NULL, published_at = NULL, attempts = 0, alone_deaths = 0
     WHERE d.status <> 'sending'
 )
