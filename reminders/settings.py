@@ -22,6 +22,8 @@ logger = logging.getLogger(__name__)
 PREFIX = "REMINDERS_"
 FINALIZE_BUDGET = 5.0
 """Seconds kept free, inside the claim and inside the shutdown grace, for recording an outcome."""
+SHORTEST_RETENTION = 86400.0
+"""Seconds for which what has ended is kept at least: `90` for ninety days is a slip that deletes nearly everything."""
 LATER_RELEASES = frozenset({"SMTP_URL", "SMS_URL", "KEYS", "REDIS_CA", "NEW_TENANTS", "DISPATCHER"})
 """Names the design reserves; they have no effect yet, and a process that sees one says so."""
 
@@ -68,6 +70,7 @@ class Settings:
     max_wait: float = 72 * 3600.0
     dedup_window: float = 7 * 86400.0
     grace: float = 20.0
+    retention: float = 90 * 86400.0
     processes: int = 2
     concurrency: int = 32
     webhook_secret: Secret | None = None
@@ -157,6 +160,7 @@ _PARSERS: dict[str, Callable[[str], Any]] = {
     "max_wait": _seconds(1, _YEAR),
     "dedup_window": _seconds(1, _YEAR),
     "grace": _seconds(1, 3600),
+    "retention": _seconds(SHORTEST_RETENTION, 100 * _YEAR),
     "processes": _whole(1, 64),
     "concurrency": _whole(1, 1000),
     "webhook_secret": _long_secret,
@@ -251,6 +255,7 @@ def _bad_combinations(settings: Settings) -> list[str]:
         (needed < s.grace, f"REMINDERS_HTTP_DEADLINE ({s.http_deadline:g} s) plus {FINALIZE_BUDGET:g} s for the outcome must be below REMINDERS_GRACE ({s.grace:g} s)"),
         (s.claim < s.visibility, f"REMINDERS_CLAIM ({s.claim:g} s) must be below REMINDERS_VISIBILITY ({s.visibility:g} s)"),
         (s.dedup_window >= s.max_wait, f"REMINDERS_DEDUP_WINDOW ({s.dedup_window:g} s) must not be below REMINDERS_MAX_WAIT ({s.max_wait:g} s)"),
+        (s.retention >= s.dedup_window, f"REMINDERS_RETENTION ({s.retention:g} s) must not be below REMINDERS_DEDUP_WINDOW ({s.dedup_window:g} s)"),
         (max(s.retry_delays) <= s.max_wait, f"REMINDERS_RETRY_DELAYS (longest {max(s.retry_delays):g} s) must not exceed REMINDERS_MAX_WAIT ({s.max_wait:g} s)"),
     ]  # fmt: skip
     return [fault for holds, fault in rules if not holds]

@@ -11,10 +11,11 @@ from datetime import UTC, datetime, timedelta
 from typing import Literal
 from uuid import UUID
 
-from reminders.domain.errors import InvalidInput, NotFound, Refused
+from reminders.domain.errors import InvalidInput, Refused
 from reminders.domain.identity import delivery_key, uuid7
 from reminders.domain.request import checked_instant
 from reminders.ledger.caller import CallersConnection, fetch
+from reminders.ledger.purged import not_found
 from reminders.ledger.scheduling import ScheduledReminder
 from reminders.ledger.statement import Statement
 
@@ -238,7 +239,7 @@ def _lock(connection: CallersConnection, schema: str, reminder_id: UUID) -> Stan
 def _standing(connection: CallersConnection, schema: str, reminder_id: UUID) -> Standing:
     rows = fetch(connection, schema, STANDING, id=str(reminder_id))
     if not rows:
-        raise NotFound(f"there is no reminder {reminder_id}")
+        raise not_found(connection, schema, reminder_id)
     return Standing(*rows[0])
 
 

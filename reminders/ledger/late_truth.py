@@ -5,6 +5,7 @@ from __future__ import annotations
 from reminders.ledger.open_claim import ATTEMPT, END_DELIVERED, GUARD, LOCKED, REPORT
 from reminders.ledger.statement import Statement
 
+# Of what was purged meanwhile no record is begun anew.
 LATE = Statement(
     "record_late",
     """
@@ -12,8 +13,9 @@ WITH attempt AS (
     INSERT INTO {s}.delivery_attempts AS a
         (delivery_key, claim_number, claimed_at, reminder_id, worker, outcome, status_code, provider_reference, error_class,
          reason, duration_ms, decision)
-    VALUES (:key, :number, :claimed_at, :id, :worker, :outcome, :code, :reference, :error_class, :reason, :duration,
-            'late: the claim had lapsed')
+    SELECT :key, :number, :claimed_at, :id, :worker, :outcome, :code, :reference, :error_class, :reason, :duration,
+           'late: the claim had lapsed'
+    WHERE EXISTS (SELECT 1 FROM {s}.notification_deliveries WHERE delivery_key = :key)
     ON CONFLICT (delivery_key, claim_number, claimed_at) DO UPDATE
     SET outcome = EXCLUDED.outcome, status_code = EXCLUDED.status_code, provider_reference = EXCLUDED.provider_reference,
         error_class = EXCLUDED.error_class, reason = EXCLUDED.reason, duration_ms = EXCLUDED.duration_ms,

@@ -16,6 +16,7 @@ Action = Literal["redrive", "discard", "resolve"]
 
 REASONS = {
     "not_found": "there is neither a dead letter nor a reminder with this id",
+    "purged": "it was purged, long after it had ended; `reminders show` tells when",
     "no_match": "the other filters leave it out",
     "superseded": "the letter is about an earlier version; the reminder has been rescheduled since",
     "under_way": "it is on its way already; `reminders show` tells where",
@@ -37,7 +38,8 @@ REASONS = {
 }
 """Why an action leaves a reminder as it is, by the word that `--json` shows."""
 
-_FOR_ALL = """WHEN r.id IS NULL THEN 'not_found'
+_FOR_ALL = """WHEN r.id IS NULL AND EXISTS (SELECT 1 FROM {s}.keys_seen k WHERE k.reminder_id = c.reminder_id) THEN 'purged'
+        WHEN r.id IS NULL THEN 'not_found'
         WHEN fits IS NOT TRUE THEN 'no_match'
         WHEN c.named_key <> r.delivery_key THEN 'superseded'
         WHEN r.status = 'live' THEN 'under_way'

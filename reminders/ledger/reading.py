@@ -8,8 +8,8 @@ from datetime import UTC, datetime
 from typing import Any
 from uuid import UUID
 
-from reminders.domain.errors import NotFound
 from reminders.ledger.caller import CallersConnection, fetch
+from reminders.ledger.purged import not_found
 from reminders.ledger.statement import Statement
 
 _COLUMNS = """v.id::text, v.tenant_id, v.user_id, v.kind, v.channel, v.reference, v.slot, v.due_at, v.zone, v.expires_at, v.status,
@@ -89,10 +89,10 @@ class Attempt:
 
 
 def get(connection: CallersConnection, schema: str, reminder_id: UUID) -> Reminder:
-    """The reminder with this id. Raises `NotFound`."""
+    """The reminder with this id. Raises `NotFound`, which tells of one that was purged when it was."""
     rows = fetch(connection, schema, GET, id=str(reminder_id))
     if not rows:
-        raise NotFound(f"there is no reminder {reminder_id}")
+        raise not_found(connection, schema, reminder_id)
     return _reminder(rows[0])
 
 

@@ -20,7 +20,8 @@ from reminders.ledger.statement import Statement
 
 # Nothing is written or locked that two different reminders share, their destination included: a caller waits only for
 # another that schedules the same identity. Rows go in sorted by identity, so that two transactions that schedule the
-# same reminders cannot deadlock. A conflict is skipped, never raised: the caller's transaction must stay usable.
+# same reminders cannot deadlock. A conflict is skipped, never raised: the caller's transaction must stay usable. What was
+# purged is not made again: one probe of its key for each row, whatever the planner thinks of the table.
 INSERT = Statement(
     "schedule",
     """
@@ -34,7 +35,9 @@ WITH input AS MATERIALIZED (
                                slot, data, due_at, zone, expires_at, identity_key, request_hash, delivery_key)
     SELECT id, tenant_id, user_id, kind, channel, destination, destination_id, deduplicates, reference,
            slot, data, due_at, zone, expires_at, identity_key, request_hash, delivery_key
-    FROM input ORDER BY identity_key
+    FROM input i
+    WHERE (SELECT k.reminder_id FROM {s}.keys_seen k WHERE k.identity_key = i.identity_key) IS NULL
+    ORDER BY identity_key
     ON CONFLICT (identity_key) DO NOTHING
     RETURNING id, tenant_id, destination_id, due_at, expires_at, delivery_key
 ), woken AS (
@@ -46,14 +49,18 @@ SELECT id::text FROM made
     {"rows": "json"},
 )
 
+# Of one that was purged, what is remembered of its end.
 EXISTING = Statement(
     "schedule_existing",
     """
-SELECT encode(r.identity_key, 'hex'), encode(r.request_hash, 'hex'), r.id::text, r.delivery_key, r.due_at,
-       COALESCE(d.status, r.status), r.version
+SELECT wanted.identity, encode(COALESCE(r.request_hash, k.request_hash), 'hex'), COALESCE(r.id, k.reminder_id)::text,
+       COALESCE(r.delivery_key, k.delivery_key), COALESCE(r.due_at, k.due_at), COALESCE(d.status, r.status, k.status),
+       COALESCE(r.version, k.version), r.id IS NULL
 FROM unnest(:identities) AS wanted (identity)
-JOIN {s}.reminders r ON r.identity_key = decode(wanted.identity, 'hex')
+LEFT JOIN {s}.reminders r ON r.identity_key = decode(wanted.identity, 'hex')
 LEFT JOIN {s}.due d ON d.id = r.id
+LEFT JOIN {s}.keys_seen k ON k.identity_key = decode(wanted.identity, 'hex')
+WHERE r.id IS NOT NULL OR k.reminder_id IS NOT NULL
 """,
     {"identities": "text[]"},
 )
@@ -65,7 +72,10 @@ ROW_REFUSED: tuple[type[Exception], ...] = (psycopg2.DataError, psycopg2.Integri
 
 @dataclass(frozen=True, slots=True)
 class ScheduledReminder:
-    """A reminder as it stands in the ledger. `created` is false when an earlier request had made it."""
+    """A reminder as it stands in the ledger, or as it ended before it was purged.
+
+    `created` is false when an earlier request had made it.
+    """
 
     id: UUID
     delivery_key: str
@@ -116,13 +126,13 @@ def _others(
     found = {row[0]: row for row in run(EXISTING, identities=[r.identity_key.hex() for r in others.values()])}
     answers: dict[int, ScheduledReminder | Conflict] = {}
     for position, request in others.items():
-        _, known_hash, known_id, key, due_at, status, version = found[request.identity_key.hex()]
+        _, known_hash, known_id, key, due_at, status, version, purged = found[request.identity_key.hex()]
         if known_hash == request.request_hash.hex():
             answers[position] = ScheduledReminder(
                 UUID(known_id), key, due_at.astimezone(UTC), status, version, created=False
             )
         else:
-            answers[position] = _conflict(request, known_id)
+            answers[position] = _conflict(request, known_id, purged=purged)
     return answers
 
 
@@ -130,10 +140,15 @@ def _created(request: ReminderRequest) -> ScheduledReminder:
     return ScheduledReminder(request.id, request.delivery_key, request.due_at, "pending", 1, created=True)
 
 
-def _conflict(request: ReminderRequest, known_id: str) -> Conflict:
+def _conflict(request: ReminderRequest, known_id: str, *, purged: bool) -> Conflict:
     about = (
         f"reference {request.reference!r}" if request.reference is not None else f"instant {request.due_at.isoformat()}"
     )
+    if purged:
+        return Conflict(
+            f"reminder {known_id} stood for this tenant, user, kind, channel, slot and {about}, with another destination, "
+            "time, zone, data or expiry; it has ended and was purged: give the new one its own slot"
+        )
     return Conflict(
         f"reminder {known_id} already stands for this tenant, user, kind, channel, slot and {about}, with another "
         "destination, time, zone, data or expiry; reschedule it to move it, or give the new one its own slot"
