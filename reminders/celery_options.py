@@ -7,6 +7,7 @@ import ssl
 from typing import Any
 from urllib.parse import parse_qsl, urlencode, urlsplit, urlunsplit
 
+from celery.schedules import crontab
 from kombu.entity import Exchange, Queue
 
 from reminders.domain.errors import SettingsError
@@ -21,6 +22,7 @@ KEY_PREFIX = "reminders:"
 SCAN_TASK = "reminders.scan_due"
 DELIVER_TASK = "reminders.deliver"
 PARTITIONS_TASK = "reminders.make_partitions"
+PURGE_TASK = "reminders.purge"
 SOCKET_TIMEOUT = 5.0
 """Seconds without an answer after which a Redis connection counts as lost."""
 
@@ -178,6 +180,8 @@ def options(settings: Settings) -> dict[str, Any]:
             },
             # Beat forgets on restart when it ran last, so this is hourly: once a day might never come.
             "make-partitions": {"task": PARTITIONS_TASK, "schedule": 3600.0, "options": {"expires": 3600.0}},
+            # A night that is missed is made up for by the next.
+            "purge": {"task": PURGE_TASK, "schedule": crontab(hour="3", minute="20"), "options": {"expires": 3600.0}},
         },
     }
 

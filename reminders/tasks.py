@@ -12,8 +12,9 @@ from celery import signals
 from reminders import bootstrap
 from reminders.broker.shutdown import shutting_down
 from reminders.celery import app
-from reminders.celery_options import DELIVER_TASK, SCAN_TASK
+from reminders.celery_options import DELIVER_TASK, PARTITIONS_TASK, PURGE_TASK, SCAN_TASK
 from reminders.ledger.status import make_partitions
+from reminders.operate.retention import purge
 
 logger = logging.getLogger(__name__)
 
@@ -56,10 +57,29 @@ def deliver(*arguments: Any, **named: Any) -> str:
     return bootstrap.deliver()(reminder_id, key)
 
 
-@task(name="reminders.make_partitions")
+@task(name=PARTITIONS_TASK)
 def make_attempt_partitions() -> list[str]:
     """Keep the coming months' partitions of the attempts in existence."""
     return make_partitions(bootstrap.database())
+
+
+PURGE_SECONDS = 20.0
+"""For which one purge task runs; what is left is the next one's."""
+
+
+@task(name=PURGE_TASK, acks_late=False)
+def purge_ended() -> dict[str, int]:
+    """Purge what ended longer ago than `REMINDERS_RETENTION`, a while, and leave the rest to another message.
+
+    Lost with its process, the next night goes on where it stopped.
+    """
+    done = purge(bootstrap.database(), bootstrap.installation().retention, seconds=PURGE_SECONDS)
+    logger.info(
+        "purge.done purged=%d marked=%d complete=%s waiting=%d", done.purged, done.marked, done.complete, done.waiting
+    )
+    if not done.complete:
+        purge_ended.apply_async(expires=3600.0)
+    return {"purged": done.purged, "marked": done.marked}
 
 
 def _count_dropped_tick(sender: Any, expired: bool = False, **_: Any) -> None:

@@ -37,7 +37,7 @@ CREATE TABLE {s}.keys_seen (
     purge_id uuid NOT NULL,
     purged_at timestamptz
 ) WITH (fillfactor = 90);
-CREATE UNIQUE INDEX keys_seen_reminder ON {s}.keys_seen (reminder_id);
+CREATE INDEX keys_seen_reminder ON {s}.keys_seen (reminder_id);
 """
 
 DOWNGRADE = """

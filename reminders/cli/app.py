@@ -40,6 +40,7 @@ SECTIONS: dict[str, dict[str, tuple[str, str]]] = {
         "scan": ("reminders.cli.scan:scan", "Lease and publish what is due, without waiting for a tick."),
         "dlq": ("reminders.cli.dlq:dlq", "Dead letters: list, show, redrive, discard, resolve."),
         "destination": ("reminders.cli.destination:destination", "Destinations: list, show, set what they promise."),
+        "purge": ("reminders.cli.purge:purge_", "Delete what ended long ago; its keys are kept."),
         "audit": ("reminders.cli.audit:audit", "Check what the ledger can prove; lists violations."),
     },
 }

@@ -22,7 +22,9 @@ def not_found(connection: CallersConnection, schema: str, reminder_id: UUID) -> 
     if not rows:
         return NotFound(f"there is no reminder {reminder_id}")
     status, finished_at, purged_at = rows[0]
-    return NotFound(f"reminder {reminder_id} was purged on {_day(purged_at)}; it ended as {status} on {_day(finished_at)}")
+    return NotFound(
+        f"reminder {reminder_id} was purged on {_day(purged_at)}; it ended as {status} on {_day(finished_at)}"
+    )
 
 
 def _day(instant: datetime) -> str:

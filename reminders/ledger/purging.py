@@ -1,0 +1,249 @@
+"""Purging what has long ended: one pass over the reminders marks, and a later pass deletes what an earlier one marked.
+
+A mark is a row of `keys_seen`. A reminder is deleted only when every transaction has ended that was open when its mark
+was committed. So whoever can still come to insert its identity, even after waiting for the delete, sees the mark.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from datetime import datetime
+from functools import partial
+from typing import Any
+from uuid import UUID
+
+from reminders.domain.identity import uuid7
+from reminders.ledger.caller import fetch
+from reminders.ledger.database import Database, Row
+from reminders.ledger.statement import Statement
+
+# Each statement of a step must see what was committed before the locks of the one before it were had, whatever the
+# database's default is.
+_BEGIN = "SET TRANSACTION ISOLATION LEVEL READ COMMITTED; SET LOCAL enable_seqscan = off; SET LOCAL enable_bitmapscan = off; SET LOCAL jit = off"
+
+# The transactions that are open now in this database, other than ours. Unlike `pg_stat_activity`, `pg_locks` shows them
+# to every role, and each has the lock on its own virtual id from before its first snapshot to its end.
+_OPEN = """(SELECT COALESCE(array_agg(l.virtualtransaction), '{}') FROM pg_locks l JOIN pg_stat_activity a ON a.pid = l.pid
+           WHERE l.locktype = 'virtualxid' AND l.pid <> pg_backend_pid() AND a.datname = current_database())"""
+
+# Of what is over: no person has yet to decide about it, and none has lately.
+_LONG_ENDED = """r.status <> 'live' AND r.finished_at < :cutoff
+      AND NOT EXISTS (SELECT 1 FROM {s}.due d WHERE d.id = r.id)
+      AND NOT EXISTS (SELECT 1 FROM {s}.dead_letters l
+                      WHERE l.reminder_id = r.id AND (l.state = 'open' OR l.closed_at >= :cutoff))"""
+
+# `marked` if the mark tells how it stands; `deletable` if, besides, nothing is open that was open before the mark.
+_STANDING = """SELECT r.*, COALESCE(m.same, false) AS marked, COALESCE(m.same AND p.settled_at IS NOT NULL, false) AS deletable
+    FROM {s}.reminders r
+    LEFT JOIN {s}.keys_seen k ON k.identity_key = r.identity_key
+    LEFT JOIN {s}.purges p ON p.id = k.purge_id
+    CROSS JOIN LATERAL (
+        SELECT (k.reminder_id, k.request_hash, k.delivery_key, k.version, k.due_at, k.status, k.finished_at)
+             = (r.id, r.request_hash, r.delivery_key, r.version, r.due_at, r.status, r.finished_at) AS same) m"""
+
+
+CUTOFF = Statement(
+    "purge_cutoff",
+    "SELECT COALESCE(:now, clock_timestamp()) - make_interval(secs => :age)",
+    {"now": "timestamptz", "age": "float8"},
+)
+
+# A pass that somebody began with another age and did not finish ends here; whoever still works on it finds that out.
+END_OTHERS = Statement(
+    "purge_end_others",
+    "UPDATE {s}.purges SET ended_at = clock_timestamp() WHERE ended_at IS NULL AND older_than <> :older_than RETURNING 1",
+    {"older_than": "float8"},
+)
+
+JOIN = Statement(
+    "purge_join",
+    """
+WITH joined AS MATERIALIZED (
+    SELECT id, cutoff FROM {s}.purges WHERE settled_at IS NULL AND ended_at IS NULL AND older_than = :older_than
+    ORDER BY started_at DESC LIMIT 1
+), begun AS (
+    INSERT INTO {s}.purges (id, older_than, cutoff)
+    SELECT :id, :older_than, :cutoff WHERE NOT EXISTS (SELECT 1 FROM joined)
+    RETURNING id, cutoff
+)
+SELECT id::text, cutoff FROM joined UNION ALL SELECT id::text, cutoff FROM begun
+""",
+    {"id": "uuid", "older_than": "float8", "cutoff": "timestamptz"},
+)
+
+# In a statement of its own, so that its marks are committed for everybody by the time it looks at who is there.
+NOTE_OPEN = Statement(
+    "purge_note_open",
+    f"UPDATE {{s}}.purges SET waits_for = {_OPEN} WHERE settled_at IS NULL AND ended_at IS NOT NULL AND waits_for IS NULL RETURNING 1",
+    {},
+)
+
+SETTLE = Statement(
+    "purge_settle",
+    f"""
+WITH open AS MATERIALIZED (SELECT {_OPEN} AS ids), settled AS (
+    UPDATE {{s}}.purges SET settled_at = clock_timestamp()
+    WHERE settled_at IS NULL AND waits_for IS NOT NULL AND NOT waits_for && (SELECT ids FROM open)
+    RETURNING id
+)
+SELECT count(*) FROM {{s}}.purges
+WHERE settled_at IS NULL AND waits_for IS NOT NULL AND id NOT IN (SELECT id FROM settled)
+""",
+    {},
+)
+
+LOCK = Statement(
+    "purge_lock",
+    "SELECT reached::text FROM {s}.purges WHERE id = :id AND ended_at IS NULL FOR NO KEY UPDATE",
+    {"id": "uuid"},
+)
+
+# Ids are in the order of creation, but for the clocks of those who made them: from where a whole page was created after
+# the cutoff, nothing has ended before it.
+PAGE = """page AS MATERIALIZED (
+    SELECT r.id, r.created_at < :cutoff AS old FROM {s}.reminders r
+    WHERE :after IS NULL OR r.id > :after
+    ORDER BY r.id LIMIT :size
+)"""
+
+HOLD = Statement(
+    "purge_hold",
+    f"""
+WITH {PAGE}, held AS MATERIALIZED (
+    SELECT r.id FROM {{s}}.reminders r
+    WHERE r.id = ANY(ARRAY(SELECT id FROM page WHERE old)) AND {_LONG_ENDED}
+    ORDER BY r.id LIMIT :room
+    FOR UPDATE SKIP LOCKED
+)
+SELECT (SELECT id::text FROM page ORDER BY id DESC LIMIT 1), (SELECT count(*) = :size AND bool_or(old) FROM page),
+       ARRAY(SELECT id::text FROM held ORDER BY id)
+""",
+    {"after": "uuid", "cutoff": "timestamptz", "size": "integer", "room": "integer"},
+)
+
+ACT = Statement(
+    "purge_act",
+    f"""
+WITH ended AS MATERIALIZED (
+    {_STANDING}
+    WHERE r.id = ANY(:held) AND {_LONG_ENDED}
+), marked AS (
+    INSERT INTO {{s}}.keys_seen AS k
+        (identity_key, request_hash, reminder_id, delivery_key, version, due_at, status, finished_at, purge_id)
+    SELECT identity_key, request_hash, id, delivery_key, version, due_at, status, finished_at, :purge
+    FROM ended WHERE NOT marked
+    ON CONFLICT (identity_key) DO UPDATE
+    SET request_hash = EXCLUDED.request_hash, delivery_key = EXCLUDED.delivery_key, version = EXCLUDED.version,
+        due_at = EXCLUDED.due_at, status = EXCLUDED.status, finished_at = EXCLUDED.finished_at, purge_id = EXCLUDED.purge_id
+    WHERE k.purged_at IS NULL AND k.reminder_id = EXCLUDED.reminder_id
+    RETURNING 1
+), keys AS MATERIALIZED (
+    SELECT n.delivery_key FROM {{s}}.notification_deliveries n
+    WHERE n.reminder_id = ANY(ARRAY(SELECT id FROM ended WHERE deletable))
+), attempts AS (
+    DELETE FROM {{s}}.delivery_attempts WHERE delivery_key = ANY(ARRAY(SELECT delivery_key FROM keys))
+), deliveries AS (
+    DELETE FROM {{s}}.notification_deliveries WHERE delivery_key = ANY(ARRAY(SELECT delivery_key FROM keys))
+), letters AS (
+    DELETE FROM {{s}}.dead_letters WHERE reminder_id = ANY(ARRAY(SELECT id FROM ended WHERE deletable))
+), noted AS (
+    UPDATE {{s}}.keys_seen SET purged_at = clock_timestamp()
+    WHERE identity_key = ANY(ARRAY(SELECT identity_key FROM ended WHERE deletable))
+), gone AS (
+    DELETE FROM {{s}}.reminders WHERE id = ANY(ARRAY(SELECT id FROM ended WHERE deletable)) RETURNING 1
+), counted AS MATERIALIZED (
+    SELECT (SELECT count(*) FROM marked) AS marked, (SELECT count(*) FROM gone) AS purged
+)
+UPDATE {{s}}.purges p
+SET reached = COALESCE(:reached, p.reached), marked = p.marked + counted.marked, purged = p.purged + counted.purged,
+    ended_at = CASE WHEN NOT :more THEN clock_timestamp() END
+FROM counted WHERE p.id = :purge
+RETURNING counted.marked, counted.purged
+""",
+    {"held": "uuid[]", "cutoff": "timestamptz", "purge": "uuid", "reached": "uuid", "more": "boolean"},
+)
+
+COUNT = Statement(
+    "purge_count",
+    f"""
+WITH {PAGE}, standing AS ({_STANDING}
+    WHERE r.id = ANY(ARRAY(SELECT id FROM page WHERE old)) AND {_LONG_ENDED})
+SELECT (SELECT id::text FROM page ORDER BY id DESC LIMIT 1), (SELECT count(*) = :size AND bool_or(old) FROM page),
+       count(*) FILTER (WHERE NOT marked), count(*) FILTER (WHERE marked)
+FROM standing
+""",
+    {"after": "uuid", "cutoff": "timestamptz", "size": "integer"},
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Pass:
+    """One pass over the reminders, which several runs and processes may carry out between them."""
+
+    id: UUID
+    cutoff: datetime
+
+
+@dataclass(frozen=True, slots=True)
+class Step:
+    """What one short transaction did; `more` while the pass goes on."""
+
+    marked: int
+    purged: int
+    more: bool
+
+
+def cutoff_of(database: Database, older_than: float, now: datetime | None) -> datetime:
+    """What ended before this has been over for `older_than` seconds, by the ledger's clock."""
+    cutoff: datetime = database.fetch(CUTOFF, now=now, age=older_than)[0][0]
+    return cutoff
+
+
+def join_pass(database: Database, older_than: float, now: datetime | None) -> Pass:
+    """The pass of this age that is under way, or a new one. One of another age ends."""
+    database.fetch(END_OTHERS, older_than=older_than)
+    cutoff = cutoff_of(database, older_than, now)
+    (row,) = database.fetch(JOIN, id=str(uuid7()), older_than=older_than, cutoff=cutoff)
+    return Pass(UUID(row[0]), row[1])
+
+
+def settle(database: Database) -> int:
+    """Note of ended passes whether all has ended that was open then; returns how many must wait for that."""
+    database.fetch(NOTE_OPEN)
+    waiting: int = database.fetch(SETTLE)[0][0]
+    return waiting
+
+
+def step(database: Database, current: Pass, size: int, room: int) -> Step:
+    """Look at the next `size` reminders of the pass: mark those that have long ended, delete those marked long enough.
+
+    At most `room` of them; the next step goes on behind the last.
+    """
+    with database.transaction() as connection:
+        run = _begun(database, connection)
+        found = run(LOCK, id=str(current.id))
+        if not found:
+            return Step(0, 0, more=False)
+        reached, more, held = run(HOLD, after=found[0][0], cutoff=current.cutoff, size=size, room=room)[0]
+        if len(held) == room:
+            reached, more = held[-1], True
+        given = {"cutoff": current.cutoff, "purge": str(current.id), "reached": reached, "more": bool(more)}
+        marked, purged = run(ACT, held=held, **given)[0]
+        # Crash here: nothing of this step is committed, and the next run begins with it.
+    return Step(marked, purged, bool(more))
+
+
+def count(database: Database, cutoff: datetime, size: int) -> tuple[int, int]:
+    """How many reminders have long ended: not marked yet, and marked. Nothing is locked."""
+    after, more, unmarked, marked = None, True, 0, 0
+    while more:
+        after, more, new, known = database.fetch(COUNT, after=after, cutoff=cutoff, size=size)[0]
+        unmarked, marked = unmarked + new, marked + known
+    return unmarked, marked
+
+
+def _begun(database: Database, connection: Any) -> Callable[..., list[Row]]:
+    with connection.cursor() as cursor:
+        cursor.execute(_BEGIN)
+    return partial(fetch, connection, database.schema)
