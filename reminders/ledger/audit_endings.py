@@ -109,5 +109,26 @@ FROM {s}.dead_letters l
 WHERE (l.state = 'open' OR l.opened_at >= :since) AND NOT EXISTS (SELECT 1 FROM {s}.reminders r WHERE r.id = l.reminder_id)""",
         "The reminder was deleted by hand, and could be scheduled and sent anew: restore it from a backup.",
     ),
+    Check(
+        "made_again",
+        "Nothing that was purged, or is marked for it, is there a second time.",
+        "everything",
+        """
+SELECT r.id, r.delivery_key, 'has the identity of ' || k.reminder_id || ', ' ||
+       COALESCE('purged at ' || k.purged_at, 'marked to be purged')
+FROM {s}.keys_seen k JOIN {s}.reminders r ON r.identity_key = k.identity_key
+WHERE r.id <> k.reminder_id OR k.purged_at IS NOT NULL""",
+        "It is sent a second time, under the same key: cancel it while it lives, and tell whoever got two.",
+    ),
+    Check(
+        "marked_but_gone",
+        "A reminder that is marked to be purged, and not yet purged, is there.",
+        "everything",
+        """
+SELECT k.reminder_id, k.delivery_key, 'ended as ' || k.status || ' at ' || k.finished_at || ', and is gone'
+FROM {s}.keys_seen k
+WHERE k.purged_at IS NULL AND NOT EXISTS (SELECT 1 FROM {s}.reminders r WHERE r.id = k.reminder_id)""",
+        "It was deleted by hand; its key is kept, so nothing is sent again. Set `purged_at` of its row in `keys_seen`.",
+    ),
 )
-"""Checks of final states against each other."""
+"""Checks of final states against each other, and against what is remembered of those that were purged."""

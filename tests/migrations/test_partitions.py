@@ -4,8 +4,10 @@ from __future__ import annotations
 
 from datetime import UTC, datetime
 
+import psycopg2
 import pytest
 
+from reminders.ledger.attempt_months import drop_empty_months
 from reminders.ledger.database import Database
 from reminders.ledger.migrations import migrate
 from reminders.ledger.status import MONTHS_AHEAD, make_partitions
@@ -72,3 +74,39 @@ def test_attempts_made_before_their_months_partition_do_not_stop_the_months_ahea
     assert "partitions.month_in_default" in caplog.text
     (place,) = query(empty_database, ATTEMPT.format(key="b", at=now.isoformat()))[0]
     assert place == "delivery_attempts_default"
+
+
+MONTH = """CREATE TABLE reminders.delivery_attempts_{name} PARTITION OF reminders.delivery_attempts
+FOR VALUES FROM ('{start} 00:00:00+00') TO ('{end} 00:00:00+00')"""
+
+
+@pytest.fixture
+def old_months(database, empty_database, query):
+    query(empty_database, MONTH.format(name="2001_01", start="2001-01-01", end="2001-02-01"))
+    query(empty_database, MONTH.format(name="2001_02", start="2001-02-01", end="2001-03-01"))
+
+
+def names(query, url) -> list[str]:
+    return [name.removeprefix("delivery_attempts_") for name, _ in query(url, PARTITIONS)]
+
+
+def test_a_month_that_is_over_and_empty_is_dropped(database, old_months, empty_database, query):
+    query(empty_database, ATTEMPT.format(key="a", at="2001-01-31T23:59:59Z"))
+    make_partitions(database)
+    before = names(query, empty_database)
+    assert drop_empty_months(database, datetime(2001, 2, 28, 23, tzinfo=UTC)) == []
+    assert drop_empty_months(database, datetime(2001, 3, 1, tzinfo=UTC)) == ["delivery_attempts_2001_02"]
+    assert names(query, empty_database) == [each for each in before if each != "2001_02"]
+    query(empty_database, "DELETE FROM reminders.delivery_attempts")
+    query(empty_database, "VACUUM reminders.delivery_attempts_2001_01")
+    assert drop_empty_months(database, datetime.now(UTC)) == ["delivery_attempts_2001_01"]
+    assert query(empty_database, ATTEMPT.format(key="a", at="2001-01-31Z")) == [("delivery_attempts_default",)]
+
+
+def test_a_month_that_somebody_reads_stays_for_the_next_time(database, old_months, empty_database):
+    reader = psycopg2.connect(empty_database.replace("postgresql+psycopg2", "postgresql"))
+    with reader.cursor() as cursor:
+        cursor.execute("SELECT 1 FROM reminders.delivery_attempts")
+    assert drop_empty_months(database, datetime.now(UTC)) == []
+    reader.close()
+    assert len(drop_empty_months(database, datetime.now(UTC))) == 2

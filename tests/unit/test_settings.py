@@ -29,6 +29,7 @@ def test_an_empty_environment_gives_what_is_documented():
     found = load({})
     assert (found.lease, found.claim, found.redeliver, found.visibility) == (60, 30, 120, 600)
     assert (found.dedup_window, found.max_wait, found.grace) == (7 * 86400, 72 * 3600, 20)
+    assert found.retention == 90 * 86400
     assert (found.scan_every, found.batch, found.http_deadline) == (60, 500, 10)
     assert (found.home, found.schema) == (Path(".reminders"), "reminders")
     assert found.in_flight_limit == 4 * found.processes * found.concurrency
@@ -69,7 +70,7 @@ def test_every_fault_is_reported_at_once_under_its_name():
         ("RETRY_DELAYS", " "), ("RETRY_DELAYS", "5s,soon"), ("RETRY_DELAYS", "-5s"), ("MAX_ATTEMPTS", "0"),
         ("SCHEMA", "pg_own"), ("SCHEMA", "a;b"), ("SCHEMA", "x" * 32), ("SCHEMA", "1a"), ("SCHEMA", 'a"b'), ("SCHEMA", "Ä"),
         ("WEBHOOK_SECRET", "short"), ("FLOWER_AUTH", "nopassword"), ("FLOWER_AUTH", ":longenough"), ("FLOWER_AUTH", "a:short"),
-        ("ALLOW_PRIVATE", "2"),
+        ("ALLOW_PRIVATE", "2"), ("RETENTION", "90"), ("RETENTION", "23h"), ("RETENTION", "for ever"),
     ],
 )  # fmt: skip
 def test_a_bad_value_is_refused(name, bad):
@@ -84,6 +85,7 @@ def test_a_bad_value_is_refused(name, bad):
         ({"HTTP_DEADLINE": "15s"}, ("HTTP_DEADLINE", "GRACE")),
         ({"CLAIM": "10m"}, ("CLAIM", "VISIBILITY")),
         ({"DEDUP_WINDOW": "71h"}, ("DEDUP_WINDOW", "MAX_WAIT")),
+        ({"RETENTION": "6d"}, ("RETENTION", "DEDUP_WINDOW")),
         ({"RETRY_DELAYS": "5s,73h"}, ("RETRY_DELAYS", "MAX_WAIT")),
     ],
 )

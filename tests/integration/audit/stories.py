@@ -12,6 +12,7 @@ from reminders.domain.outcomes import Delivered
 from reminders.ledger.closing_letters import discard, redrive, resolve
 from reminders.ledger.destinations import set_deduplicates
 from reminders.ledger.review import LetterFilter
+from reminders.operate.retention import purge
 
 DONE = Delivered("r")
 EXPIRING = {"expires_at": NOW + timedelta(hours=1)}
@@ -194,7 +195,32 @@ def no_longer_deduplicating(w):
     assert w.run(made) == "delivered"
 
 
+def marked(w):
+    made = w.ended(AGAIN, DONE)
+    w.age(100 * DAY)
+    assert purge(w.database, 90 * DAY).marked == 1
+    return made
+
+
+def purged(w):
+    made = marked(w)
+    assert purge(w.database, 90 * DAY).purged == 1
+    assert w.attempts(made.id) == []
+
+
+def marked_and_revived(w):
+    made = w.ended(NO)
+    assert w.committed(reminders.cancel, made.id) == "cancelled"
+    w.age(100 * DAY)
+    assert purge(w.database, 90 * DAY).marked == 1
+    w.committed(reminders.reschedule, made.id, due_at=NOW + timedelta(days=3))
+    assert purge(w.database, 90 * DAY).purged == 0
+
+
 STORIES = {
+    "marked to be purged": marked,
+    "purged": purged,
+    "marked and revived": marked_and_revived,
     "pending": lambda w: w.schedule(),
     "months away": lambda w: w.schedule(due_at=NOW + timedelta(days=300)),
     "without a reference": lambda w: w.schedule(reference=None),

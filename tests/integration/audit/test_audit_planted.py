@@ -121,6 +121,9 @@ COPY = """INSERT INTO reminders.delivery_attempts (delivery_key, claim_number, c
           SELECT delivery_key, {}, {}, reminder_id, worker, 'retry', 'busy', '', 'retry' FROM reminders.notification_deliveries WHERE delivery_key = '{{key}}'"""
 GONE = "DELETE FROM reminders.{} WHERE {} = '{{{}}}'"
 
+SEEN = """INSERT INTO reminders.keys_seen
+SELECT identity_key, request_hash, id, delivery_key, version, due_at, 'cancelled', now(), gen_random_uuid(), {}
+FROM reminders.reminders WHERE id = '{{id}}'"""
 PLANTS = {
     "live_without_due": planted(pending, GONE.format("due", "id", "id")),
     "ended_but_due": planted(pending, REMINDER.format("status = 'cancelled', finished_at = now()")),
@@ -170,6 +173,10 @@ PLANTS = {
     "letter_without_dead": planted(redriven, LETTER.format("state = 'open', closed_at = NULL")),
     "two_open_letters": planted(a_second_letter),
     "without_reminder": planted(cancelled, GONE.format("reminders", "id", "id")),
+    "made_again": planted(pending, SEEN.format("now()")),
+    "marked_but_gone": planted(
+        pending, SEEN.format("NULL"), GONE.format("due", "id", "id"), GONE.format("reminders", "id", "id")
+    ),
 }  # fmt: skip
 
 
@@ -206,6 +213,7 @@ def test_it_is_found_and_nothing_else(world, name):
         ("claim_under_review", True),
         ("delivered_without_attempt", True),
         ("without_reminder", True),
+        ("made_again", False),
     ],
 )
 def test_since_bounds_what_has_ended_and_never_what_is_live(world, name, bounded):
