@@ -1,13 +1,14 @@
 """How fast `reminders import` is, where the time goes, and how much memory it takes.
 
-Run: .venv/bin/python benchmarks/import_rate.py [--rows 100000] [--runs 3] [--form csv] [--in-ledger 0]
+Run: .venv/bin/python benchmarks/import_rate.py [--rows 100000] [--runs 3] [--form csv] [--in-ledger 0] [--purged 0]
 
 Starts a Postgres of its own in a temporary folder. Each run imports a fresh file of `--rows` rows (50 tenants, 50,000
 users, 1,000 destinations or, with --own-destinations, one for each user; three zones, a data object of three keys) with
 the real command in a process of its own, into an empty ledger or, with --in-ledger, into one that many rows were
-imported into before. Rates are rows over the whole life of the process, its start included; they mean something only
-where others used little of the machine meanwhile. CPU: of the command's process, and of everything below the
-postmaster. Memory: the peak resident set of the command's process.
+imported into before; `--purged` keys of reminders that were purged are in it besides. Rates are rows over the whole
+life of the process, its start included; they mean something only where others used little of the machine meanwhile.
+CPU: of the command's process, and of everything below the postmaster. Memory: the peak resident set of the command's
+process.
 """
 
 from __future__ import annotations
@@ -33,6 +34,9 @@ from reminders.embedded import running
 from reminders.ledger.migrations import migrate
 
 ZONES = ("Europe/Berlin", "America/New_York", "Asia/Tokyo")
+PURGED = """INSERT INTO reminders.keys_seen
+SELECT sha256(('i' || n)::bytea), sha256('r'), gen_random_uuid(), 'dk_' || encode(sha256(('d' || n)::bytea), 'hex'), 1, now(),
+       'delivered', now(), gen_random_uuid(), now() FROM generate_series(1, %s) n"""
 EMPTY = "TRUNCATE reminders.reminders, reminders.due, reminders.destinations"
 
 
@@ -100,6 +104,7 @@ def main() -> None:
     arguments.add_argument("--runs", type=int, default=3)
     arguments.add_argument("--form", choices=("csv", "jsonl"), default="csv")
     arguments.add_argument("--in-ledger", type=int, default=0)
+    arguments.add_argument("--purged", type=int, default=0)
     arguments.add_argument("--own-destinations", action="store_true")
     given = arguments.parse_args()
     with tempfile.TemporaryDirectory() as folder, running(Path(folder) / "home") as services:
@@ -107,6 +112,7 @@ def main() -> None:
         connection = psycopg2.connect(services.database_url)
         connection.autocommit = True
         cursor = connection.cursor()
+        cursor.execute(PURGED, (given.purged,))
         path = Path(folder) / f"rows.{given.form}"
         if given.in_ledger:
             write(path, given.form, rows(given.in_ledger, "before", given.own_destinations))

@@ -27,6 +27,8 @@ _BEGIN = "SET TRANSACTION ISOLATION LEVEL READ COMMITTED; SET LOCAL enable_seqsc
 _OPEN = """(SELECT COALESCE(array_agg(l.virtualtransaction), '{}') FROM pg_locks l JOIN pg_stat_activity a ON a.pid = l.pid
            WHERE l.locktype = 'virtualxid' AND l.pid <> pg_backend_pid() AND a.datname = current_database())"""
 
+_BEFORE_ALL = str(UUID(int=0))
+
 # Of what is over: no person has yet to decide about it, and none has lately.
 _LONG_ENDED = """r.status <> 'live' AND r.finished_at < :cutoff
       AND NOT EXISTS (SELECT 1 FROM {s}.due d WHERE d.id = r.id)
@@ -103,7 +105,7 @@ LOCK = Statement(
 # the cutoff, nothing has ended before it.
 PAGE = """page AS MATERIALIZED (
     SELECT r.id, r.created_at < :cutoff AS old FROM {s}.reminders r
-    WHERE :after IS NULL OR r.id > :after
+    WHERE r.id > :after
     ORDER BY r.id LIMIT :size
 )"""
 
@@ -225,7 +227,9 @@ def step(database: Database, current: Pass, size: int, room: int) -> Step:
         found = run(LOCK, id=str(current.id))
         if not found:
             return Step(0, 0, more=False)
-        reached, more, held = run(HOLD, after=found[0][0], cutoff=current.cutoff, size=size, room=room)[0]
+        reached, more, held = run(HOLD, after=found[0][0] or _BEFORE_ALL, cutoff=current.cutoff, size=size, room=room)[
+            0
+        ]
         if len(held) == room:
             reached, more = held[-1], True
         given = {"cutoff": current.cutoff, "purge": str(current.id), "reached": reached, "more": bool(more)}
@@ -236,7 +240,7 @@ def step(database: Database, current: Pass, size: int, room: int) -> Step:
 
 def count(database: Database, cutoff: datetime, size: int) -> tuple[int, int]:
     """How many reminders have long ended: not marked yet, and marked. Nothing is locked."""
-    after, more, unmarked, marked = None, True, 0, 0
+    after, more, unmarked, marked = _BEFORE_ALL, True, 0, 0
     while more:
         after, more, new, known = database.fetch(COUNT, after=after, cutoff=cutoff, size=size)[0]
         unmarked, marked = unmarked + new, marked + known

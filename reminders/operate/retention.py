@@ -12,9 +12,9 @@ from reminders.ledger.purging import count, cutoff_of, join_pass, settle, step
 
 PATIENCE = 2.0
 """Seconds for which a run waits for transactions that are older than the marks it would delete by."""
-LONG_STEP, SHORT_STEP = 0.05, 0.015
+LONG_STEP, SHORT_STEP = 0.03, 0.01
 """Seconds that a step may hold its rows; beyond the first the next one is smaller, below the second larger."""
-FIRST_SIZE, SMALLEST_SIZE, LARGEST_SIZE = 200, 25, 2000
+FIRST_SIZE, SMALLEST_SIZE, LARGEST_SIZE = 100, 20, 1000
 """Reminders that a step looks at."""
 
 
