@@ -98,13 +98,12 @@ def test_what_waits_for_a_person_stays_however_old(world, outcome):
 
 @pytest.mark.parametrize("close", [discarded, not_sent])
 def test_what_a_person_has_decided_lately_stays_for_as_long_again(world, close):
-    made = dead(world)
-    world.sql(
-        "UPDATE reminders.reminders SET finished_at = finished_at - interval '100 days' WHERE id = %s", str(made.id)
-    )
+    made, other = dead(world), delivered(world)
+    world.sql("""UPDATE reminders.reminders
+                 SET created_at = created_at - interval '100 days', finished_at = finished_at - interval '100 days'""")
     assert close(world, made).done == [made.id]
     run(world, -0.5)
-    assert (run(world, -0.5).purged, exists(world, made)) == (0, True)
+    assert (run(world, -0.5).purged, exists(world, made), exists(world, other)) == (1, True, False)
     emptied(world)
     assert (exists(world, made), sizes(world)) == (False, [0, 0, 0, 0, 0])
 
