@@ -1,6 +1,6 @@
 """What is remembered of purged reminders, so that none is ever made a second time; and the passes of the purge."""
 
-from alembic import context, op
+from reminders.ledger.migration_steps import run
 
 revision = "0004"
 down_revision = "0002"
@@ -45,16 +45,9 @@ DROP TABLE {s}.keys_seen, {s}.purges;
 """
 
 
-def _run(script: str) -> None:
-    schema = context.config.attributes["schema"]
-    for statement in script.split(";\n"):
-        if statement.strip():
-            op.execute(statement.replace("{s}", schema))
-
-
 def upgrade() -> None:
-    _run(UPGRADE)
+    run(UPGRADE)
 
 
 def downgrade() -> None:
-    _run(DOWNGRADE)
+    run(DOWNGRADE)

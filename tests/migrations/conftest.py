@@ -89,6 +89,13 @@ class LiveLedger:
         ((made,),) = self.query(OLD_REMINDER.format(status=status, wakes=wakes, ends=ends or "NULL", due=due))
         return made
 
+    def writer(self) -> DriverConnection:
+        """An application's transaction that has written the table of what is due, as the release of 0001 does."""
+        connection = self.application()
+        with connection.cursor() as cursor:
+            cursor.execute(OLD_REMINDER.format(status="pending", wakes="now()", ends="NULL", due="now()"))
+        return connection
+
     def application(self) -> DriverConnection:
         """An application's connection; its transaction stays open until the test ends it."""
         return self._stack.enter_context(closing(psycopg2.connect(_libpq(self.url))))

@@ -3,11 +3,9 @@
 from __future__ import annotations
 
 from concurrent.futures import ThreadPoolExecutor
-from datetime import UTC, datetime
 
 import pytest
 
-import reminders
 from reminders.domain.errors import ServiceUnavailable
 from reminders.ledger import migration_steps
 from reminders.ledger.migrations import migrate
@@ -35,22 +33,13 @@ def busy(live):
     return live
 
 
-def open_transaction(live):
-    """An application's transaction that has written the table of what is due."""
-    connection = live.application()
-    reminders.schedule(
-        connection, tenant_id="t", user_id="u", kind="k", channel="log", destination="d", due_at=datetime.now(UTC)
-    )
-    return connection
-
-
 @pytest.mark.parametrize("isolation", ["read committed", "repeatable read"])
 def test_a_second_migrator_does_not_hold_up_the_index_that_the_first_is_building(busy, isolation):
     """Each would wait for the other if the second waited inside the lock: the build for the second's snapshot."""
     busy.query(f"ALTER DATABASE {busy.name} SET default_transaction_isolation = '{isolation}'")
     first = busy.migrator()
     busy.until(ADDED, 1)
-    writer = open_transaction(busy)
+    writer = busy.writer()
     busy.holder.rollback()
     busy.until(BUILDING, 1)
     second = busy.migrator()
@@ -84,7 +73,7 @@ def test_a_build_that_is_held_up_ends_in_time_and_is_begun_anew_by_the_next_run(
     monkeypatch.setattr(migration_steps, "LONGEST_BUILD", 1.0)
     with busy.migrating("0002") as migrating:
         busy.until(ADDED, 1)
-        writer = open_transaction(busy)
+        writer = busy.writer()
         busy.holder.rollback()
         with pytest.raises(ServiceUnavailable, match="due_give_up was not built within 1 s"):
             migrating.result(timeout=60)
@@ -102,7 +91,7 @@ def test_a_build_that_outlived_its_migrator_is_waited_for_and_used(busy):
     """Postgres goes on building when the client was killed; to drop such an index would be a deadlock."""
     second = busy.migrator()
     busy.until(ADDED, 1)
-    writer = open_transaction(busy)
+    writer = busy.writer()
     with ThreadPoolExecutor(1) as pool:
         create = "CREATE INDEX CONCURRENTLY due_give_up ON reminders.due (give_up_at) WHERE give_up_at IS NOT NULL"
         outliving = pool.submit(busy.query, create)
