@@ -21,7 +21,7 @@ from reminders.ledger.status import make_partitions
 from reminders.settings import Secret, Settings
 
 SIGNING_SECRET = "tests-only-signing-secret-0123456789"
-TABLES = "ticks, dead_letters, delivery_attempts, notification_deliveries, due, reminders, destinations"
+TABLES = "ticks, dead_letters, delivery_attempts, notification_deliveries, due, reminders, destinations, channel_holds, tenant_policies"
 
 
 @contextmanager

@@ -72,6 +72,7 @@ FROM (SELECT d.id AS reminder_id, d.delivery_key, d.attempts AS counted, d.attem
       WHERE l.state = 'open' AND r.status = 'dead') c
 LEFT JOIN {s}.delivery_attempts a
        ON a.delivery_key = c.delivery_key AND a.claimed_at >= c.budget_started_at AND a.claim_number <= c.ended
+      AND a.outcome <> 'blocked'
 GROUP BY c.reminder_id, c.delivery_key, c.counted, c.least
 HAVING count(DISTINCT a.claim_number) NOT BETWEEN c.least AND c.counted""",
         f"Attempts were made that nobody can account for, or rows were deleted. {_ASK}before it is sent again.",

@@ -10,13 +10,15 @@ from typing import Any
 
 from reminders.domain.identity import uuid7
 from reminders.domain.outcomes import Delivered
-from reminders.domain.retry_policy import Bury, Park
+from reminders.domain.retry_policy import Bury, Park, Wait
 from reminders.ledger.database import Database, LockNotAvailable
 from reminders.ledger.giving_back import release
+from reminders.ledger.holding import SAID, SAYS, WAITING, said_by
 from reminders.ledger.late_truth import CONFIRMED, LATE, SETTLE
 from reminders.ledger.open_claim import (
     ANSWER,
     ATTEMPT,
+    BURNT,
     END_DELIVERED,
     GUARD,
     LOCK_TIMEOUT_MS,
@@ -75,11 +77,11 @@ BURIED = Statement(
     FROM locked
     WHERE {GUARD} AND NOT (locked.cancel_requested AND :letter <> 'unknown') AND n.confirmed_late_at IS NULL
     RETURNING n.delivery_key, n.claim_number, n.claimed_at, n.reminder_id, n.worker, locked.attempts
-), {ATTEMPT}, gone AS (
+), {ATTEMPT}, {SAID}, gone AS (
     DELETE FROM {{s}}.due USING delivery WHERE due.id = delivery.reminder_id
 ), letter AS (
     INSERT INTO {{s}}.dead_letters (id, reminder_id, delivery_key, kind, error_class, reason, attempts)
-    SELECT :letter_id, reminder_id, delivery_key, :letter, :error_class, :reason, attempts + 1 FROM delivery
+    SELECT :letter_id, reminder_id, delivery_key, :letter, :error_class, :reason, attempts + {BURNT} FROM delivery
     ON CONFLICT (reminder_id) WHERE state = 'open' DO NOTHING
 ), ended AS (
     UPDATE {{s}}.reminders r SET status = 'dead', last_outcome = :outcome, finished_at = (SELECT now FROM t)
@@ -87,7 +89,7 @@ BURIED = Statement(
 )
 {ANSWER}
 """,
-    {**REPORT, "letter": "text", "letter_id": "uuid"},
+    {**REPORT, **SAYS, "letter": "text", "letter_id": "uuid"},
 )
 
 CANCELLED = Statement(
@@ -97,14 +99,14 @@ CANCELLED = Statement(
     SET status = 'cancelled', finished_at = (SELECT now FROM t), body_hash = COALESCE(n.body_hash, :body_hash)
     FROM locked WHERE {GUARD} AND locked.cancel_requested AND n.confirmed_late_at IS NULL
     RETURNING n.delivery_key, n.claim_number, n.claimed_at, n.reminder_id, n.worker
-), {ATTEMPT}, gone AS (
+), {ATTEMPT}, {SAID}, gone AS (
     DELETE FROM {{s}}.due USING delivery WHERE due.id = delivery.reminder_id
 )
 UPDATE {{s}}.reminders r SET status = 'cancelled', last_outcome = :outcome, finished_at = (SELECT now FROM t)
 FROM delivery WHERE r.id = delivery.reminder_id
 RETURNING 'done'
 """,
-    REPORT,
+    {**REPORT, **SAYS},
 )
 
 # An application's transaction sits on the reminder's row: the outcome must not wait for it, nor be lost. The look at
@@ -123,10 +125,10 @@ WITH {T}, delivery AS (
         finished_at = CASE WHEN :status <> 'retrying' THEN (SELECT now FROM t) END
     WHERE {GUARD} AND n.reminder_id = :id
     RETURNING n.delivery_key, n.claim_number, n.claimed_at, n.reminder_id, n.worker
-), {ATTEMPT}
+), {ATTEMPT}, {SAID}
 SELECT 'done' FROM delivery
 """,
-    {**REPORT, "status": "text", "letter": "text", "seconds": "float8"},
+    {**REPORT, **SAYS, "status": "text", "letter": "text", "seconds": "float8"},
 )
 
 
@@ -145,6 +147,11 @@ class PostgresFinalize:
         given = self._given(claim, report, f"retry in {decision.seconds:.1f} s")
         alone = {"status": "retrying", "seconds": decision.seconds}
         return self._move(PARKED, {**given, "seconds": decision.seconds, "route": decision.route}, alone)
+
+    def finalize_waiting_if_sending(self, claim: Claim, report: Report, decision: Wait) -> str:
+        given = self._given(claim, report, f"held for {decision.seconds:.1f} s; the attempt is not counted")
+        alone = {"status": "retrying", "seconds": decision.seconds}
+        return self._move(WAITING, {**given, "left": decision.left}, alone)
 
     def finalize_buried_if_sending(self, claim: Claim, report: Report, decision: Bury) -> str:
         given = self._given(claim, report, f"dead letter: {decision.kind}")
@@ -192,6 +199,7 @@ class PostgresFinalize:
             "duration": _storable_number(report.duration_ms),
             "decision": decision,
             "body_hash": report.body_hash,
+            **said_by(outcome),
         }
 
 

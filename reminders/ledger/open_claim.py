@@ -41,6 +41,9 @@ ATTEMPT = """attempt AS (
 # Uncertainty is sticky: an unknown outcome sets its time once, and only a confirmed delivery clears it.
 UNCERTAIN = "uncertain_since = CASE WHEN :outcome = 'unknown' THEN COALESCE(n.uncertain_since, (SELECT now FROM t)) ELSE n.uncertain_since END"
 
+# What was blocked was not tried: it counts as no attempt.
+BURNT = "CASE :outcome WHEN 'blocked' THEN 0 ELSE 1 END"
+
 # A requested cancellation stops the move, and so does an earlier attempt's late success; but only a claim that still
 # stands may be told of them.
 ANSWER = (

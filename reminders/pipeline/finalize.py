@@ -9,7 +9,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 
 from reminders.domain.outcomes import Rejected, Unknown
-from reminders.domain.retry_policy import Bury, Decision, Deliver, Park, as_known, decide
+from reminders.domain.retry_policy import Bury, Decision, Deliver, Park, Wait, as_known, decide
 from reminders.pipeline.ports import Claim, FinalizeLedger, Report
 
 logger = logging.getLogger(__name__)
@@ -41,14 +41,15 @@ class Finalize:
 
     def __call__(self, claim: Claim, report: Report) -> str:
         """Commit the outcome and what follows from it; return in one word what the reminder has become."""
-        report = replace(report, outcome=as_known(report.outcome, claim.on_unknown))
+        known = as_known(report.outcome, on_unknown=claim.on_unknown, uncertain=claim.uncertain)
+        report = replace(report, outcome=known)
         decision = decide(
             report.outcome,
             attempts_used=claim.attempts + 1,
             uncertain=claim.uncertain,
             on_unknown=claim.on_unknown,
             max_attempts=self.policy.max_attempts,
-            delays=self.policy.delays,
+            delays=claim.delays or self.policy.delays,
             waited=claim.waited,
             max_wait=self.policy.max_wait,
             jitter=self.jitter(),
@@ -95,6 +96,8 @@ class Finalize:
                 state, answer = self.ledger.finalize_delivered_if_sending(claim, report), "delivered"
             case Park():
                 state, answer = self.ledger.finalize_parked_if_sending(claim, report, decision), "parked"
+            case Wait():
+                state, answer = self.ledger.finalize_waiting_if_sending(claim, report, decision), "held"
             case Bury():
                 state, answer = self.ledger.finalize_buried_if_sending(claim, report, decision), "dead"
         if state == "confirmed late":

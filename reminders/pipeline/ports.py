@@ -11,7 +11,7 @@ from uuid import UUID
 
 from reminders.domain.delivery import Delivery
 from reminders.domain.outcomes import Outcome
-from reminders.domain.retry_policy import Bury, LetterKind, OnUnknown, Park
+from reminders.domain.retry_policy import Bury, LetterKind, OnUnknown, Park, Wait
 from reminders.pipeline.shares import InFlight
 
 
@@ -207,6 +207,8 @@ class Claim:
     """Seconds since the first attempt of the present budget."""
     body_hash: bytes | None
     """Of the body that an earlier attempt sent; every later one must match it."""
+    delays: tuple[float, ...] | None = None
+    """Seconds between attempts that the tenant has set instead of the installation's; None if it has not."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -240,6 +242,9 @@ class FinalizeLedger(Protocol):
     def finalize_delivered_if_sending(self, claim: Claim, report: Report) -> str: ...
 
     def finalize_parked_if_sending(self, claim: Claim, report: Report, decision: Park) -> str: ...
+
+    def finalize_waiting_if_sending(self, claim: Claim, report: Report, decision: Wait) -> str:
+        """Park it until the hold ends that the outcome asks for, and record that hold; nothing is burnt."""
 
     def finalize_buried_if_sending(self, claim: Claim, report: Report, decision: Bury) -> str: ...
 

@@ -15,7 +15,17 @@ from reminders.ledger.database import Database, driver_url
 from reminders.ledger.migrations import migrate
 from reminders.ledger.status import make_partitions
 
-TABLES = ("ticks", "dead_letters", "delivery_attempts", "notification_deliveries", "due", "reminders", "destinations")
+TABLES = (
+    "ticks",
+    "dead_letters",
+    "delivery_attempts",
+    "notification_deliveries",
+    "due",
+    "reminders",
+    "destinations",
+    "channel_holds",
+    "tenant_policies",
+)
 LAST_MONTH = "delivery_attempts_last_month"
 
 

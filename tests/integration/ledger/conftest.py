@@ -12,7 +12,17 @@ from integration.ledger.world import World
 from reminders.ledger import finalizing, giving_back
 from reminders.ledger.database import Database, driver_url
 
-TABLES = ("ticks", "dead_letters", "delivery_attempts", "notification_deliveries", "due", "reminders", "destinations")
+TABLES = (
+    "ticks",
+    "dead_letters",
+    "delivery_attempts",
+    "notification_deliveries",
+    "due",
+    "reminders",
+    "destinations",
+    "channel_holds",
+    "tenant_policies",
+)
 
 
 @pytest.fixture(scope="package")
