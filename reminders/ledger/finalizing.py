@@ -19,6 +19,7 @@ from reminders.ledger.open_claim import (
     ANSWER,
     ATTEMPT,
     BURNT,
+    CERTAIN,
     END_DELIVERED,
     GUARD,
     LOCK_TIMEOUT_MS,
@@ -31,6 +32,8 @@ from reminders.ledger.statement import Statement
 from reminders.pipeline.ports import Claim, Report
 
 LONGEST_REASON = 500
+LOOK_UP = "look-up: "
+"""How the decision of an attempt begins that asked for the key instead of sending."""
 _LARGEST_INTEGER = 2**31 - 1
 
 DELIVERED = Statement(
@@ -65,7 +68,7 @@ PARKED = Statement(
 )
 {ANSWER}
 """,
-    {**REPORT, "seconds": "float8", "route": "text"},
+    {**REPORT, **CERTAIN, "seconds": "float8", "route": "text"},
 )
 
 BURIED = Statement(
@@ -89,14 +92,14 @@ BURIED = Statement(
 )
 {ANSWER}
 """,
-    {**REPORT, **SAYS, "letter": "text", "letter_id": "uuid"},
+    {**REPORT, **CERTAIN, **SAYS, "letter": "text", "letter_id": "uuid"},
 )
 
 CANCELLED = Statement(
     "finalize_cancelled",
     f"""{LOCKED}, delivery AS (
     UPDATE {{s}}.notification_deliveries n
-    SET status = 'cancelled', finished_at = (SELECT now FROM t), body_hash = COALESCE(n.body_hash, :body_hash)
+    SET status = 'cancelled', finished_at = (SELECT now FROM t), {UNCERTAIN}, body_hash = COALESCE(n.body_hash, :body_hash)
     FROM locked WHERE {GUARD} AND locked.cancel_requested AND n.confirmed_late_at IS NULL
     RETURNING n.delivery_key, n.claim_number, n.claimed_at, n.reminder_id, n.worker
 ), {ATTEMPT}, {SAID}, gone AS (
@@ -106,7 +109,7 @@ UPDATE {{s}}.reminders r SET status = 'cancelled', last_outcome = :outcome, fini
 FROM delivery WHERE r.id = delivery.reminder_id
 RETURNING 'done'
 """,
-    {**REPORT, **SAYS},
+    {**REPORT, **CERTAIN, **SAYS},
 )
 
 # An application's transaction sits on the reminder's row: the outcome must not wait for it, nor be lost. The look at
@@ -119,7 +122,7 @@ WITH {T}, delivery AS (
     SET status = :status, letter_kind = :letter,
         uncertain_since = CASE WHEN :status = 'delivered' THEN NULL
                                WHEN :outcome = 'unknown' THEN COALESCE(n.uncertain_since, (SELECT now FROM t))
-                               ELSE n.uncertain_since END,
+                               WHEN NOT :certain THEN n.uncertain_since END,
         provider_reference = COALESCE(:reference, n.provider_reference), body_hash = COALESCE(n.body_hash, :body_hash),
         retry_at = CASE WHEN :status = 'retrying' THEN (SELECT now FROM t) + make_interval(secs => :seconds) END,
         finished_at = CASE WHEN :status <> 'retrying' THEN (SELECT now FROM t) END
@@ -128,7 +131,7 @@ WITH {T}, delivery AS (
 ), {ATTEMPT}, {SAID}
 SELECT 'done' FROM delivery
 """,
-    {**REPORT, **SAYS, "status": "text", "letter": "text", "seconds": "float8"},
+    {**REPORT, **CERTAIN, **SAYS, "status": "text", "letter": "text", "seconds": "float8"},
 )
 
 
@@ -144,7 +147,8 @@ class PostgresFinalize:
         return self._move(DELIVERED, self._given(claim, report, "delivered"), {"status": "delivered"})
 
     def finalize_parked_if_sending(self, claim: Claim, report: Report, decision: Park) -> str:
-        given = self._given(claim, report, f"retry in {decision.seconds:.1f} s")
+        again = "asked again" if report.looked_up and not report.certain else "retry"
+        given = self._given(claim, report, f"{again} in {decision.seconds:.1f} s")
         alone = {"status": "retrying", "seconds": decision.seconds}
         return self._move(PARKED, {**given, "seconds": decision.seconds, "route": decision.route}, alone)
 
@@ -197,8 +201,9 @@ class PostgresFinalize:
             "error_class": _storable(outcome.error_class),
             "reason": _storable(outcome.reason),
             "duration": _storable_number(report.duration_ms),
-            "decision": decision,
+            "decision": f"{LOOK_UP}{decision}" if report.looked_up else decision,
             "body_hash": report.body_hash,
+            "certain": report.certain,
             **said_by(outcome),
         }
 

@@ -10,7 +10,7 @@ from typing import Any
 
 from reminders.domain.outcomes import Blocked, Outcome, Rejected
 from reminders.domain.retry_policy import hold_seconds
-from reminders.ledger.open_claim import ANSWER, ATTEMPT, GUARD, LOCKED, REPORT, UNCERTAIN
+from reminders.ledger.open_claim import ANSWER, ATTEMPT, CERTAIN, GUARD, LOCKED, REPORT, UNCERTAIN
 from reminders.ledger.statement import Statement
 
 HOLD_SPREAD = 5.0
@@ -77,7 +77,7 @@ WAITING = Statement(
 )
 {ANSWER}
 """,
-    {**REPORT, **SAYS, "left": "float8"},
+    {**REPORT, **CERTAIN, **SAYS, "left": "float8"},
 )
 
 

@@ -174,6 +174,9 @@ class PostgresRepair:
     def repeat(self, rows: Sequence[Lapsed]) -> None:
         self._fetch(REPEAT_IF_SENDING, keys=_keys(rows), decision="repeat under the same key, alone")
 
+    def look_up(self, rows: Sequence[Lapsed]) -> None:
+        self._fetch(REPEAT_IF_SENDING, keys=_keys(rows), decision="look the key up, alone")
+
     def bury(self, rows: Sequence[Lapsed], kind: LetterKind, reason: str) -> None:
         self._fetch(
             BURY,
