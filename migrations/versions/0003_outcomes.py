@@ -17,8 +17,11 @@ ALTER TABLE {s}.destinations ADD COLUMN hold_until timestamptz;
 ALTER TABLE {s}.destinations ADD COLUMN hold_reason text;
 ALTER TABLE {s}.destinations ADD COLUMN disabled_at timestamptz;
 ALTER TABLE {s}.destinations ADD COLUMN disabled_reason text;
+ALTER TABLE {s}.destinations ADD COLUMN enabled_at timestamptz;
+ALTER TABLE {s}.destinations ADD COLUMN enabled_reason text;
 ALTER TABLE {s}.destinations ADD CONSTRAINT destinations_hold_reason CHECK ((hold_until IS NULL) = (hold_reason IS NULL)) NOT VALID;
 ALTER TABLE {s}.destinations ADD CONSTRAINT destinations_disabled_reason CHECK ((disabled_at IS NULL) = (disabled_reason IS NULL)) NOT VALID;
+ALTER TABLE {s}.destinations ADD CONSTRAINT destinations_enabled_reason CHECK ((enabled_at IS NULL) = (enabled_reason IS NULL)) NOT VALID;
 
 CREATE TABLE {s}.channel_holds (
     tenant_id text NOT NULL CHECK (tenant_id <> ''),
@@ -61,6 +64,8 @@ ALTER TABLE {s}.delivery_attempts DROP CONSTRAINT delivery_attempts_outcome_chec
 ALTER TABLE {s}.delivery_attempts ADD CONSTRAINT delivery_attempts_outcome_check CHECK (outcome IN ('delivered', 'retry', 'rejected', 'unknown')) NOT VALID;
 DROP TABLE {s}.tenant_policies, {s}.channel_holds;
 DELETE FROM {s}.destinations WHERE deduplicates IS NULL;
+ALTER TABLE {s}.destinations DROP COLUMN enabled_reason;
+ALTER TABLE {s}.destinations DROP COLUMN enabled_at;
 ALTER TABLE {s}.destinations DROP COLUMN disabled_reason;
 ALTER TABLE {s}.destinations DROP COLUMN disabled_at;
 ALTER TABLE {s}.destinations DROP COLUMN hold_reason;
