@@ -35,9 +35,8 @@ CREATE TABLE {s}.tenant_policies (
     tenant_id text NOT NULL CHECK (tenant_id <> ''),
     channel text NOT NULL DEFAULT '',
     on_unknown text CHECK (on_unknown IN ('look_up', 'review')),
-    retry_delays double precision[] CHECK (array_ndims(retry_delays) = 1 AND 0 <= ALL (retry_delays)),
-    PRIMARY KEY (tenant_id, channel),
-    CHECK (on_unknown IS NOT NULL OR retry_delays IS NOT NULL)
+    retry_delays double precision[] CHECK (cardinality(retry_delays) > 0 AND 0 <= ALL (retry_delays)),
+    PRIMARY KEY (tenant_id, channel)
 );
 
 -- squawk-ignore ban-drop-constraint

@@ -43,6 +43,7 @@ SECTIONS: dict[str, dict[str, tuple[str, str]]] = {
             "reminders.cli.destination:destination",
             "Destinations: list, show, set, disable, enable, release.",
         ),
+        "tenant": ("reminders.cli.tenant:tenant", "Tenants: what each wants otherwise, and which channels are held."),
         "audit": ("reminders.cli.audit:audit", "Check what the ledger can prove; lists violations."),
     },
 }
