@@ -90,7 +90,8 @@ def scan_of(settings: Settings, ledger: PostgresScan) -> Scan:
 
 @lru_cache(maxsize=1)
 def scan_ledger() -> PostgresScan:
-    return PostgresScan(database(), window=installation().dedup_window)
+    settings = installation()
+    return PostgresScan(database(), window=settings.dedup_window, max_wait=settings.max_wait)
 
 
 @lru_cache(maxsize=1)

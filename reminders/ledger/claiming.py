@@ -12,12 +12,9 @@ from reminders.domain.delivery import Delivery
 from reminders.ledger.claim_rules import DELAYS, ENDS, HELD, ON_UNKNOWN, PLACE, RULES
 from reminders.ledger.database import Database, Row
 from reminders.ledger.ending import DEDUP_WINDOW, end_without_call
-from reminders.ledger.putting_off import PUT_OFF_IF_HELD
+from reminders.ledger.putting_off import MAX_WAIT, PUT_OFF_IF_HELD
 from reminders.ledger.statement import Statement
 from reminders.pipeline.ports import Claim
-
-MAX_WAIT = 72 * 3600.0
-"""Seconds for which a reminder may be put off in all, unless the settings say otherwise."""
 
 _CLAIMED = """SELECT d.claim_number, d.claimed_at, d.on_unknown, d.uncertain_since IS NOT NULL, d.body_format, d.body_hash,
        extract(epoch FROM d.claimed_at - d.budget_started_at)::float8, r.attempts, r.retry_delays,

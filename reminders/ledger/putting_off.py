@@ -6,6 +6,9 @@ from reminders.ledger.claim_rules import ENDS, HELD, PLACE, RULES
 from reminders.ledger.holding import SPREAD
 from reminders.ledger.statement import Statement
 
+MAX_WAIT = 72 * 3600.0
+"""Seconds for which a reminder may be put off in all, unless the settings say otherwise."""
+
 # The first time it is put off bounds how long it may wait in all, also if it never gets an attempt.
 PUT_OFF_IF_HELD = Statement(
     "put_off",

@@ -113,13 +113,15 @@ class Look:
 
 @dataclass(frozen=True, slots=True)
 class Leased:
-    """What one lease from lanes came to."""
+    """What one lease came to."""
 
     messages: list[Message]
-    passed_over: Sequence[tuple[str, UUID]]
+    passed_over: Sequence[tuple[str, UUID]] = ()
     """In which lanes there are due rows of which destinations that hold as much as they may."""
-    empty: frozenset[str]
+    empty: frozenset[str] = frozenset()
     """Lanes that were asked and have no due work any more."""
+    put_off: int = 0
+    """How many were not leased but put off, because their destination is held."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -174,7 +176,7 @@ class ScanLedger(Protocol):
     def in_flight(self, destinations: Sequence[UUID]) -> InFlight:
         """What is on its way or under a claim: of every lane, and of these destinations."""
 
-    def lease(self, limit: int, seconds: float, token: UUID, *, with_retries: bool = True) -> list[Message]:
+    def lease(self, limit: int, seconds: float, token: UUID, *, with_retries: bool = True) -> Leased:
         """Lease the rows that have been due longest, at most `limit`; those of route `retry` only if asked."""
 
     def lease_from_lanes(

@@ -57,7 +57,7 @@ class Stage:
 
     def lease(self) -> tuple[list[UUID], UUID]:
         token = uuid7()
-        return [message.reminder_id for message in PostgresScan(self.database).lease(100, 60.0, token)], token
+        return [message.reminder_id for message in PostgresScan(self.database).lease(100, 60.0, token).messages], token
 
     def publish(self) -> list[UUID]:
         leased, token = self.lease()
