@@ -21,7 +21,7 @@ from reminders.ledger.finalizing import PostgresFinalize
 from reminders.ledger.scanning import PostgresScan
 from reminders.pipeline.deliver import Deliver, DeliverPolicy
 from reminders.pipeline.finalize import Finalize, RetryPolicy
-from reminders.pipeline.ports import Provider
+from reminders.pipeline.ports import Provider, can_look_up
 from reminders.pipeline.repair import RepairPolicy
 from reminders.pipeline.scan import Scan, ScanPolicy
 from reminders.providers import registry
@@ -90,7 +90,8 @@ def scan_of(settings: Settings, ledger: PostgresScan) -> Scan:
 
 @lru_cache(maxsize=1)
 def scan_ledger() -> PostgresScan:
-    return PostgresScan(database(), window=installation().dedup_window)
+    settings = installation()
+    return PostgresScan(database(), window=settings.dedup_window, max_wait=settings.max_wait)
 
 
 @lru_cache(maxsize=1)
@@ -112,6 +113,8 @@ class Channels:
     faults: Mapping[str, str]
     formats: Mapping[str, int]
     """The body format of each that could be loaded, ready or not: a first claim pins it, and may be given back."""
+    look_ups: frozenset[str]
+    """Those, ready or not, whose far side can be asked for a key."""
 
 
 def channels(settings: Settings) -> Channels:
@@ -119,10 +122,13 @@ def channels(settings: Settings) -> Channels:
     ready: dict[str, Provider] = {}
     faults: dict[str, str] = {}
     formats: dict[str, int] = {}
+    look_ups: set[str] = set()
     for channel in registry.channels():
         try:
             provider = registry.load(channel, settings)
             formats[channel] = provider.body_format
+            if can_look_up(provider):
+                look_ups.add(channel)
             provider.ready()
         except RemindersError as error:
             faults[channel] = " ".join(str(error).split())
@@ -130,7 +136,7 @@ def channels(settings: Settings) -> Channels:
             faults[channel] = f"its provider raised {type(error).__name__} when asked whether it is ready"
         else:
             ready[channel] = provider
-    return Channels(ready, faults, formats)
+    return Channels(ready, faults, formats, frozenset(look_ups))
 
 
 def deliver_of(settings: Settings, db: Database, *, worker: str) -> Deliver:
@@ -141,7 +147,14 @@ def deliver_of(settings: Settings, db: Database, *, worker: str) -> Deliver:
     installed = channels(settings)
     retry = RetryPolicy(settings.max_attempts, settings.retry_delays, settings.max_wait)
     finalize = PostgresFinalize(db, worker=worker)
-    claims = PostgresClaims(db, worker=worker, formats=installed.formats, window=settings.dedup_window)
+    claims = PostgresClaims(
+        db,
+        worker=worker,
+        formats=installed.formats,
+        look_ups=installed.look_ups,
+        window=settings.dedup_window,
+        max_wait=settings.max_wait,
+    )
     return Deliver(
         claims=claims,
         providers=installed.ready.get,

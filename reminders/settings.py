@@ -14,7 +14,7 @@ from dataclasses import dataclass, fields
 from pathlib import Path
 from typing import Any
 
-from reminders.domain.durations import parse_duration
+from reminders.domain.durations import parse_delays, parse_duration
 from reminders.domain.errors import SettingsError
 
 logger = logging.getLogger(__name__)
@@ -103,13 +103,6 @@ def _seconds(low: float, high: float) -> Callable[[str], float]:
     return parse
 
 
-def _delays(text: str) -> tuple[float, ...]:
-    parts = [part for part in re.split(r"[,\s]+", text.strip()) if part]
-    if not parts:
-        raise ValueError("is empty; write for example 5s,30s,5m")
-    return tuple(parse_duration(part) for part in parts)
-
-
 def _switch(text: str) -> bool:
     known = {"1": True, "true": True, "yes": True, "on": True, "0": False, "false": False, "no": False, "off": False}
     try:
@@ -156,7 +149,7 @@ _PARSERS: dict[str, Callable[[str], Any]] = {
     "http_deadline": _seconds(0.1, 600),
     "visibility": _seconds(1, 86400),
     "max_attempts": _whole(1, 1000),
-    "retry_delays": _delays,
+    "retry_delays": parse_delays,
     "max_wait": _seconds(1, _YEAR),
     "dedup_window": _seconds(1, _YEAR),
     "grace": _seconds(1, 3600),

@@ -19,11 +19,9 @@ from reminders.ledger.database import Database, driver_url
 from reminders.ledger.migrations import migrate
 from reminders.ledger.status import make_partitions
 from reminders.settings import Secret, Settings
+from tables import TABLES
 
 SIGNING_SECRET = "tests-only-signing-secret-0123456789"
-TABLES = (
-    "ticks, dead_letters, delivery_attempts, notification_deliveries, due, reminders, destinations, keys_seen, purges"
-)
 
 
 @contextmanager
@@ -96,7 +94,7 @@ def database(migrated: str) -> Iterator[Database]:
     database = Database(migrated, schema="reminders", pool_size=40)
     with database.transaction() as connection, connection.cursor() as cursor:
         cursor.execute("SET LOCAL search_path = reminders")
-        cursor.execute(f"TRUNCATE {TABLES}")
+        cursor.execute(f"TRUNCATE {', '.join(TABLES)}")
     yield database
     database.close()
 

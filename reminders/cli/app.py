@@ -39,7 +39,11 @@ SECTIONS: dict[str, dict[str, tuple[str, str]]] = {
         "status": ("reminders.cli.status:status", "What is due, in flight, late, dead."),
         "scan": ("reminders.cli.scan:scan", "Lease and publish what is due, without waiting for a tick."),
         "dlq": ("reminders.cli.dlq:dlq", "Dead letters: list, show, redrive, discard, resolve."),
-        "destination": ("reminders.cli.destination:destination", "Destinations: list, show, set what they promise."),
+        "destination": (
+            "reminders.cli.destination:destination",
+            "Destinations: list, show, set, disable, enable, release.",
+        ),
+        "tenant": ("reminders.cli.tenant:tenant", "Tenants: what each wants otherwise, and which channels are held."),
         "purge": ("reminders.cli.purge:purge_", "Delete what ended long ago; its keys are kept."),
         "audit": ("reminders.cli.audit:audit", "Check what the ledger can prove; lists violations."),
     },

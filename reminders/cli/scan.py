@@ -36,9 +36,9 @@ def scan(context: click.Context, *, hold: bool, now: str | None, as_json: bool) 
         away = why_broker_is_away(ledger.settings)
         if away is not None:
             raise ServiceUnavailable(f"Redis does not answer: {away}\nNothing was leased. Check REDIS_URL.")
-        scanner = bootstrap.scan_of(
-            ledger.settings, PostgresScan(ledger.database, instant, window=ledger.settings.dedup_window)
-        )
+        settings = ledger.settings
+        found = PostgresScan(ledger.database, instant, window=settings.dedup_window, max_wait=settings.max_wait)
+        scanner = bootstrap.scan_of(settings, found)
         if hold:
             # In a thread: a signal's handler that sets an event in the thread that waits for it may wait for itself.
             with _stopped_by_signals() as stop, ThreadPoolExecutor(1) as other_thread:

@@ -6,7 +6,8 @@ from dataclasses import dataclass
 from datetime import timedelta
 from typing import ClassVar, Literal
 
-OutcomeName = Literal["delivered", "retry", "rejected", "unknown"]
+OutcomeName = Literal["delivered", "retry", "rejected", "unknown", "blocked"]
+BlockScope = Literal["destination", "provider"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,12 +39,19 @@ class Retry:
 
 @dataclass(frozen=True, slots=True)
 class Rejected:
-    """Refused for good: trying the same again cannot succeed."""
+    """Refused for good: trying the same again cannot succeed.
+
+    `gone` says that the destination itself is no more: it is disabled, and nothing is sent there until an operator
+    enables it. `may_be_our_own` marks a conflict that an earlier attempt at the same key may have caused, being still
+    under way: while one is unknown, the answer is no refusal.
+    """
 
     name: ClassVar[OutcomeName] = "rejected"
     error_class: str
     reason: str
     status_code: int | None = None
+    gone: bool = False
+    may_be_our_own: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,4 +68,21 @@ class Unknown:
     timed_out: bool = False
 
 
-Outcome = Delivered | Retry | Rejected | Unknown
+@dataclass(frozen=True, slots=True)
+class Blocked:
+    """Not sent, and nothing would be sent until `after` has passed; the attempt is not counted.
+
+    Scope `destination`: the far side asks for a pause, and all reminders that go there wait. Scope `provider`: our own
+    credentials for the channel were refused, and all of the tenant's reminders over the channel wait. The policy takes
+    `after` as at least one second and at most a day.
+    """
+
+    name: ClassVar[OutcomeName] = "blocked"
+    scope: BlockScope
+    after: timedelta
+    error_class: str
+    reason: str
+    status_code: int | None = None
+
+
+Outcome = Delivered | Retry | Rejected | Unknown | Blocked

@@ -6,10 +6,13 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Literal
 
-from reminders.domain.outcomes import Delivered, Outcome, Rejected, Retry, Unknown
+from reminders.domain.outcomes import Blocked, Delivered, Outcome, Rejected, Retry, Unknown
 
-OnUnknown = Literal["repeat", "review"]
+OnUnknown = Literal["repeat", "look_up", "review"]
+"""What follows an unknown outcome, the less strict first: the same again; asking the far side for the key; a person."""
 LetterKind = Literal["destination", "unknown", "pipeline"]
+SHORTEST_HOLD, LONGEST_HOLD = 1.0, 86400.0
+"""Seconds that a hold lasts at least and at most, whatever asks for it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,13 +29,24 @@ class Park:
 
 
 @dataclass(frozen=True, slots=True)
+class Wait:
+    """Wait in the ledger until the hold ends, `seconds` from now; the attempt is not counted.
+
+    `left` is for how many seconds from now all waiting together may last.
+    """
+
+    seconds: float
+    left: float
+
+
+@dataclass(frozen=True, slots=True)
 class Bury:
     """The reminder becomes a dead letter of this kind, for a person to look at."""
 
     kind: LetterKind
 
 
-Decision = Deliver | Park | Bury
+Decision = Deliver | Park | Wait | Bury
 
 
 def decide(
@@ -49,7 +63,7 @@ def decide(
 ) -> Decision:
     """Decide after an attempt.
 
-    `attempts_used` counts this attempt; `uncertain` is true when an earlier attempt's outcome is unknown; `waited`
+    `attempts_used` counts this attempt (`Blocked` does not look at it); `uncertain` is true when an earlier attempt's outcome is unknown; `waited`
     is the seconds since the first attempt of the present budget; `jitter` is a random number in [0, 1).
     """
     if isinstance(outcome, Delivered):
@@ -58,6 +72,10 @@ def decide(
     if uncertain and on_unknown == "review":
         return Bury("unknown")
     letter: LetterKind = "unknown" if uncertain else "destination"
+    if isinstance(outcome, Blocked):
+        seconds = hold_seconds(outcome)
+        left = max_wait - waited
+        return Bury(letter) if seconds > left else Wait(seconds, left)
     if isinstance(outcome, Rejected) or attempts_used >= max_attempts:
         return Bury(letter)
     seconds = next_delay(attempts_used, delays, jitter)
@@ -69,11 +87,22 @@ def decide(
     return Park(seconds, "retry" if timed_out else "deliver")
 
 
-def as_known(outcome: Outcome, on_unknown: OnUnknown) -> Outcome:
-    """An error answer that does not exclude an effect is no licence to repeat where the destination does not deduplicate."""
-    if on_unknown == "review" and isinstance(outcome, Retry) and outcome.maybe_applied:
+def as_known(outcome: Outcome, *, on_unknown: OnUnknown, uncertain: bool) -> Outcome:
+    """The outcome in the light of what the ledger knows of the delivery.
+
+    An error answer that does not exclude an effect is no licence to repeat where the destination does not deduplicate;
+    a conflict is no refusal while an earlier attempt, being still under way, may have caused it.
+    """
+    if on_unknown != "repeat" and isinstance(outcome, Retry) and outcome.maybe_applied:
         return Unknown(outcome.error_class, outcome.reason, outcome.status_code)
+    if uncertain and isinstance(outcome, Rejected) and outcome.may_be_our_own:
+        return Retry(outcome.error_class, outcome.reason, outcome.status_code)
     return outcome
+
+
+def hold_seconds(outcome: Blocked) -> float:
+    """How long the hold lasts that the outcome asks for."""
+    return min(max(outcome.after.total_seconds(), SHORTEST_HOLD), LONGEST_HOLD)
 
 
 def next_delay(attempts_used: int, delays: Sequence[float], jitter: float) -> float:

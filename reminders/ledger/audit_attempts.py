@@ -4,9 +4,12 @@ from __future__ import annotations
 
 from reminders.ledger.audit_check import Check
 
-# The first claim after a redrive opens a new budget, and an operator's word has settled what was unknown before.
+# The first claim after a redrive opens a new budget, and an operator's word has settled what was unknown before; so has
+# a look-up that found the key absent.
 _UNKNOWN_IN_BUDGET = """{s}.notification_deliveries n
-JOIN {s}.delivery_attempts u ON u.delivery_key = n.delivery_key AND u.outcome = 'unknown' AND u.claimed_at >= n.budget_started_at"""
+JOIN {s}.delivery_attempts u ON u.delivery_key = n.delivery_key AND u.outcome = 'unknown' AND u.claimed_at >= n.budget_started_at
+ AND NOT EXISTS (SELECT 1 FROM {s}.delivery_attempts l WHERE l.delivery_key = u.delivery_key
+                 AND l.claim_number > u.claim_number AND l.error_class = 'looked_up_absent')"""
 _LATE = "'late: %'"
 """How the decision of an attempt begins that reported after its claim had lapsed."""
 _ASK = "Ask the receiver how often it got the key (`webhook-id`, `Idempotency-Key`) "
@@ -72,6 +75,7 @@ FROM (SELECT d.id AS reminder_id, d.delivery_key, d.attempts AS counted, d.attem
       WHERE l.state = 'open' AND r.status = 'dead') c
 LEFT JOIN {s}.delivery_attempts a
        ON a.delivery_key = c.delivery_key AND a.claimed_at >= c.budget_started_at AND a.claim_number <= c.ended
+      AND a.outcome <> 'blocked'
 GROUP BY c.reminder_id, c.delivery_key, c.counted, c.least
 HAVING count(DISTINCT a.claim_number) NOT BETWEEN c.least AND c.counted""",
         f"Attempts were made that nobody can account for, or rows were deleted. {_ASK}before it is sent again.",
@@ -182,8 +186,7 @@ WHERE u.claimed_at >= :since AND n.claim_number > u.claim_number
         f"""
 SELECT DISTINCT n.reminder_id, n.delivery_key, n.status || ', and an attempt ended unknown; uncertain_since is not set'
 FROM {_UNKNOWN_IN_BUDGET}
-WHERE u.claimed_at >= :since AND n.status IN ('sending', 'retrying') AND n.uncertain_since IS NULL
-  AND n.on_unknown IN ('repeat', 'review')""",
+WHERE u.claimed_at >= :since AND n.status IN ('sending', 'retrying') AND n.uncertain_since IS NULL""",
         "A later refusal would pass for certain: set `uncertain_since` of the delivery to the time of the first unknown "
         "attempt.",
     ),
@@ -195,7 +198,7 @@ WHERE u.claimed_at >= :since AND n.status IN ('sending', 'retrying') AND n.uncer
 SELECT DISTINCT a.reminder_id, a.delivery_key, n.status || ', and no body hash is kept'
 FROM {{s}}.delivery_attempts a JOIN {{s}}.notification_deliveries n ON n.delivery_key = a.delivery_key
 WHERE a.claimed_at >= :since AND n.body_hash IS NULL AND a.decision NOT LIKE {_LATE}
-  AND a.error_class NOT IN ('worker_lost', 'render_failed')""",
+  AND a.decision NOT LIKE 'look-up: %' AND a.error_class NOT IN ('worker_lost', 'render_failed')""",
         "A next attempt could carry another body under the same key: cancel or discard it if it is not yet delivered.",
     ),
     Check(

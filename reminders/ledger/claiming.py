@@ -3,18 +3,21 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from datetime import UTC, datetime
+from typing import Any
 from uuid import UUID
 
 from reminders.domain.delivery import Delivery
+from reminders.ledger.claim_rules import DELAYS, ENDS, HELD, ON_UNKNOWN, PLACE, RULES
 from reminders.ledger.database import Database, Row
-from reminders.ledger.ending import DEDUP_WINDOW, ENDS, end_without_call
+from reminders.ledger.ending import DEDUP_WINDOW, end_without_call
+from reminders.ledger.putting_off import MAX_WAIT, PUT_OFF_IF_HELD
 from reminders.ledger.statement import Statement
 from reminders.pipeline.ports import Claim
 
 _CLAIMED = """SELECT d.claim_number, d.claimed_at, d.on_unknown, d.uncertain_since IS NOT NULL, d.body_format, d.body_hash,
-       extract(epoch FROM d.claimed_at - d.budget_started_at)::float8, r.attempts,
+       extract(epoch FROM d.claimed_at - d.budget_started_at)::float8, r.attempts, r.retry_delays,
        r.tenant_id, r.user_id, r.kind, r.channel, r.destination_id::text, r.destination, r.due_at, r.zone, r.reference,
        r.slot, r.data::text
 FROM delivery d CROSS JOIN r
@@ -27,20 +30,15 @@ CLAIM = Statement(
     f"""
 WITH t AS MATERIALIZED (SELECT COALESCE(:now, clock_timestamp()) AS now),
 held AS MATERIALIZED (
-    SELECT id, attempts, give_up_at FROM {{s}}.due
+    SELECT id, delivery_key, attempts, give_up_at FROM {{s}}.due
     WHERE id = :id AND delivery_key = :key AND status IN ('leased', 'published')
     FOR NO KEY UPDATE SKIP LOCKED
 ), r AS MATERIALIZED (
-    SELECT r.*, h.attempts, COALESCE(p.deduplicates, r.deduplicates) AS repeatable
-    FROM held h
-    JOIN {{s}}.reminders r ON r.id = h.id
-    LEFT JOIN {{s}}.destinations p ON p.id = r.destination_id
-    LEFT JOIN {{s}}.notification_deliveries n ON n.delivery_key = :key
-    WHERE (r.expires_at IS NULL OR r.expires_at > (SELECT now FROM t))
-      AND (h.give_up_at IS NULL OR h.give_up_at > (SELECT now FROM t)) AND n.confirmed_late_at IS NULL
-      AND (n.uncertain_since IS NULL
-           OR COALESCE(p.deduplicates, r.deduplicates)
-              AND n.uncertain_since > (SELECT now FROM t) - make_interval(secs => :window))
+    SELECT r.*, d.attempts, {ON_UNKNOWN} AS on_unknown, {DELAYS} AS retry_delays
+    FROM held d
+    JOIN {{s}}.reminders r ON r.id = d.id
+    {PLACE}
+    WHERE NOT {ENDS} AND NOT {HELD}
 ), moved AS (
     UPDATE {{s}}.due d
     SET status = 'sending', wake_at = (SELECT now FROM t) + make_interval(secs => :seconds)
@@ -51,8 +49,7 @@ held AS MATERIALIZED (
         (delivery_key, reminder_id, status, claim_number, claim_token, claimed_at, claimed_until, worker, on_unknown,
          body_format, budget_started_at)
     SELECT :key, r.id, 'sending', 1, :token, (SELECT now FROM t), (SELECT now FROM t) + make_interval(secs => :seconds),
-           :worker, CASE WHEN r.repeatable THEN 'repeat' ELSE 'review' END,
-           COALESCE((:formats ->> r.channel)::integer, 0), (SELECT now FROM t)
+           :worker, r.on_unknown, COALESCE((:formats ->> r.channel)::integer, 0), (SELECT now FROM t)
     FROM r JOIN moved ON moved.id = r.id
     ON CONFLICT (delivery_key) DO UPDATE
     SET status = 'sending', claim_number = n.claim_number + 1, claim_token = EXCLUDED.claim_token,
@@ -62,10 +59,7 @@ held AS MATERIALIZED (
     RETURNING n.*
 )
 {_CLAIMED}""",
-    {
-        "now": "timestamptz", "id": "uuid", "key": "text", "seconds": "float8", "token": "uuid", "worker": "text", "formats": "jsonb",
-        "window": "float8",
-    },
+    {**RULES, "key": "text", "now": "timestamptz", "id": "uuid", "seconds": "float8", "token": "uuid", "worker": "text", "formats": "jsonb"},
 )  # fmt: skip
 
 # The claim's reply was lost with its connection: whoever still has the token learns what it was.
@@ -76,10 +70,11 @@ WITH delivery AS (
     SELECT * FROM {{s}}.notification_deliveries
     WHERE delivery_key = :key AND claim_token = :token AND status = 'sending'
 ), r AS (
-    SELECT r.*, h.attempts
-    FROM {{s}}.due h
-    JOIN {{s}}.reminders r ON r.id = h.id
-    WHERE h.id = :id AND h.delivery_key = :key AND h.status = 'sending'
+    SELECT r.*, d.attempts, {DELAYS} AS retry_delays
+    FROM {{s}}.due d
+    JOIN {{s}}.reminders r ON r.id = d.id
+    {PLACE}
+    WHERE d.id = :id AND d.delivery_key = :key AND d.status = 'sending'
 )
 {_CLAIMED}""",
     {"id": "uuid", "key": "text", "token": "uuid"},
@@ -89,22 +84,22 @@ REFUSAL = Statement(
     "refusal",
     f"""
 WITH t AS MATERIALIZED (SELECT COALESCE(:now, clock_timestamp()) AS now)
-SELECT r.status, d.status, d.delivery_key = :key, r.delivery_key = :key, COALESCE({ENDS}, false)
+SELECT r.status, d.status, d.delivery_key = :key, r.delivery_key = :key, {ENDS}, {HELD}
 FROM {{s}}.reminders r
-LEFT JOIN {{s}}.destinations p ON p.id = r.destination_id
 LEFT JOIN {{s}}.due d ON d.id = r.id
-LEFT JOIN {{s}}.notification_deliveries n ON n.delivery_key = :key
+    {PLACE}
 WHERE r.id = :id
 """,
-    {"now": "timestamptz", "id": "uuid", "key": "text", "window": "float8"},
+    {**RULES, "key": "text", "now": "timestamptz", "id": "uuid"},
 )
 
 
 class PostgresClaims:
     """Takes claims for one worker process.
 
-    `formats` is the body format that a first claim pins, by channel; `window` the seconds for which destinations that
-    deduplicate remember a key.
+    `formats` is the body format that a first claim pins, by channel; `look_ups` names the channels that can look a key
+    up; `window` is the seconds for which destinations that deduplicate remember a key, `max_wait` those for which a
+    reminder may be put off in all.
     """
 
     def __init__(
@@ -113,13 +108,16 @@ class PostgresClaims:
         *,
         worker: str,
         formats: Mapping[str, int],
+        look_ups: Iterable[str] = (),
         window: float = DEDUP_WINDOW,
+        max_wait: float = MAX_WAIT,
         now: datetime | None = None,
     ) -> None:
         self._db = database
         self._worker = worker
         self._formats = json.dumps(dict(formats))
-        self._window = window
+        self._rules: dict[str, Any] = {"look_ups": sorted(look_ups), "window": window}
+        self._max_wait = max_wait
         self._now = now
 
     def claim(self, reminder_id: UUID, delivery_key: str, token: UUID, seconds: float) -> Claim | None:
@@ -132,7 +130,7 @@ class PostgresClaims:
             token=str(token),
             worker=self._worker,
             formats=self._formats,
-            window=self._window,
+            **self._rules,
         )
         return _claim(reminder_id, delivery_key, rows[0]) if rows else None
 
@@ -143,11 +141,11 @@ class PostgresClaims:
 
     def refusal(self, reminder_id: UUID, delivery_key: str) -> str:
         """Why there is no claim: `busy` (locked by somebody), or a reason that makes the message superfluous."""
-        given = {"now": self._now, "id": str(reminder_id), "key": delivery_key, "window": self._window}
+        given = {"now": self._now, "id": str(reminder_id), "key": delivery_key, **self._rules}
         rows = self._db.fetch(REFUSAL, **given)
         if not rows:
             return "gone"
-        ledger_status, live, live_key_matches, key_matches, ends = rows[0]
+        ledger_status, live, live_key_matches, key_matches, ends, held = rows[0]
         if not key_matches or (live is not None and not live_key_matches):
             return "superseded"
         if live is None:
@@ -155,13 +153,16 @@ class PostgresClaims:
         if live in {"pending", "sending"}:
             return "parked" if live == "pending" else "claimed"
         if ends:
-            ended = end_without_call(self._db, [reminder_id], self._window, self._now)
+            ended = end_without_call(self._db, [reminder_id], now=self._now, **self._rules)
             return ended[0] if ended else "busy"
+        if held:
+            put_off = self._db.fetch(PUT_OFF_IF_HELD, **given, max_wait=self._max_wait)
+            return str(put_off[0][0]) if put_off else "busy"
         return "busy"
 
 
 def _claim(reminder_id: UUID, delivery_key: str, row: Row) -> Claim:
-    number, claimed_at, on_unknown, uncertain, body_format, body_hash, waited, attempts, *columns = row
+    number, claimed_at, on_unknown, uncertain, body_format, body_hash, waited, attempts, delays, *columns = row
     tenant, user, kind, channel, place_id, address, due_at, zone, reference, slot, data = columns
     delivery = Delivery(
         reminder_id=reminder_id,
@@ -189,4 +190,5 @@ def _claim(reminder_id: UUID, delivery_key: str, row: Row) -> Claim:
         attempts=attempts,
         waited=waited,
         body_hash=None if body_hash is None else bytes(body_hash),
+        delays=None if delays is None else tuple(delays),
     )

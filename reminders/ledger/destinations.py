@@ -24,14 +24,15 @@ WITH used AS (
       AND (:channel IS NULL OR channel = :channel)
     GROUP BY destination_id, tenant_id, channel, destination
 ), own AS (
-    SELECT id, tenant_id, channel, address, deduplicates, created_at
-    FROM {s}.destinations
+    SELECT *, hold_until > clock_timestamp() AS held FROM {s}.destinations
     WHERE (:id IS NULL OR id = :id) AND (:tenant IS NULL OR tenant_id = :tenant)
       AND (:channel IS NULL OR channel = :channel)
 )
 SELECT id::text, COALESCE(used.tenant_id, own.tenant_id) AS tenant_id, COALESCE(used.channel, own.channel) AS channel,
        COALESCE(used.address, own.address), COALESCE(own.deduplicates, used.deduplicates), own.deduplicates IS NOT NULL,
-       LEAST(used.created_at, own.created_at) AS created_at, COALESCE(used.reminders, 0), COALESCE(used.live, 0)
+       LEAST(used.created_at, own.created_at) AS created_at, COALESCE(used.reminders, 0), COALESCE(used.live, 0),
+       CASE WHEN own.held THEN own.hold_until END, CASE WHEN own.held THEN own.hold_reason END,
+       own.disabled_at, own.disabled_reason, own.enabled_at, own.enabled_reason
 FROM used FULL JOIN own USING (id)
 ORDER BY tenant_id, channel, created_at, id LIMIT :limit
 """,
@@ -58,8 +59,9 @@ class Destination:
     tenant_id: str
     channel: str
     address: str = field(repr=False)
-    deduplicates: bool
-    """What its claims go by. Without an operator's word: whether all its reminders were scheduled with that default."""
+    deduplicates: bool | None
+    """What its claims go by. Without an operator's word: whether all its reminders were scheduled with that default, and
+    None as long as there are none."""
     deduplicates_set: bool
     """Whether an operator has said so."""
     created_at: datetime
@@ -67,6 +69,15 @@ class Destination:
     reminders: int
     live: int
     """Of its reminders, those that have not ended."""
+    held_until: datetime | None
+    """Until when nothing is sent there, because it asked for a pause; None if it is not held now. UTC."""
+    hold_reason: str | None
+    disabled_at: datetime | None
+    """Since when nothing is sent there until an operator enables it; None if it is not disabled. UTC."""
+    disabled_reason: str | None
+    enabled_at: datetime | None
+    """When an operator last enabled it after it was disabled. UTC."""
+    enabled_reason: str | None
 
 
 def get(database: Database, wanted: UUID) -> Destination:
@@ -115,7 +126,5 @@ def _one(found: list[Destination], wanted: UUID) -> Destination:
 
 
 def _destination(row: tuple[Any, ...]) -> Destination:
-    place, tenant, channel, address, deduplicates, is_set, created_at, reminders, live = row
-    return Destination(
-        UUID(place), tenant, channel, address, deduplicates, is_set, created_at.astimezone(UTC), reminders, live
-    )
+    columns: list[Any] = [value.astimezone(UTC) if isinstance(value, datetime) else value for value in row[1:]]
+    return Destination(UUID(row[0]), *columns)

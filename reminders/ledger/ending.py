@@ -1,4 +1,4 @@
-"""Reminders that end without a call: what stands against sending, and the move that ends them."""
+"""Reminders that end without a call: the move that ends those for which nothing may be sent any more."""
 
 from __future__ import annotations
 
@@ -7,19 +7,12 @@ from datetime import datetime
 from uuid import UUID
 
 from reminders.domain.identity import uuid7
+from reminders.ledger.claim_rules import ENDS, PLACE, RULES
 from reminders.ledger.database import Database
 from reminders.ledger.statement import Statement
 
 DEDUP_WINDOW = 7 * 86400.0
 """Seconds for which a destination that deduplicates is taken to remember a key, unless the settings say otherwise."""
-
-_UNCERTAIN_FOR_GOOD = """(n.uncertain_since IS NOT NULL
-            AND NOT (COALESCE(p.deduplicates, r.deduplicates)
-                     AND n.uncertain_since > (SELECT now FROM t) - make_interval(secs => :window)))"""
-
-ENDS = f"""(r.expires_at <= (SELECT now FROM t) OR d.give_up_at <= (SELECT now FROM t)
-            OR n.confirmed_late_at IS NOT NULL OR {_UNCERTAIN_FOR_GOOD})"""
-"""Of `due d`, `reminders r`, its destination `p` and delivery `n` (null where there is none): no call may follow any more."""
 
 # An uncertain delivery does not simply expire, nor is it repeated where the destination would not know the key any
 # more: whether it was sent is for a person to find out. Both rows are locked, and neither is waited for: an application
@@ -30,13 +23,12 @@ END_WITHOUT_CALL = Statement(
 WITH t AS MATERIALIZED (SELECT COALESCE(:now, clock_timestamp()) AS now),
 found AS MATERIALIZED (
     SELECT d.id, d.delivery_key, d.attempts, wanted.letter_id, r.expires_at <= (SELECT now FROM t) AS expired,
-           d.give_up_at <= (SELECT now FROM t) AS given_up, n.uncertain_since IS NOT NULL AS uncertain,
-           n.confirmed_late_at IS NOT NULL AS confirmed
+           d.give_up_at <= (SELECT now FROM t) AS given_up, p.disabled_at IS NOT NULL AS disabled,
+           n.uncertain_since IS NOT NULL AS uncertain, n.confirmed_late_at IS NOT NULL AS confirmed
     FROM unnest(:ids, :letter_ids) AS wanted (id, letter_id)
     JOIN {{s}}.due d ON d.id = wanted.id
     JOIN {{s}}.reminders r ON r.id = d.id
-    LEFT JOIN {{s}}.destinations p ON p.id = r.destination_id
-    LEFT JOIN {{s}}.notification_deliveries n ON n.delivery_key = d.delivery_key
+    {PLACE}
     WHERE d.status IN ('pending', 'leased', 'published') AND {ENDS}
     FOR NO KEY UPDATE OF d, r SKIP LOCKED
 ), ended AS (
@@ -54,10 +46,11 @@ found AS MATERIALIZED (
 ), letter AS (
     INSERT INTO {{s}}.dead_letters (id, reminder_id, delivery_key, kind, error_class, reason, attempts)
     SELECT letter_id, id, delivery_key, letter,
-           CASE WHEN uncertain THEN CASE WHEN expired THEN 'expired_while_uncertain' ELSE 'not_repeatable' END
-                ELSE 'waited_too_long' END,
-           CASE WHEN NOT uncertain THEN 'its destination was not to be called for as long as a reminder may wait'
-                WHEN expired THEN 'expired while the outcome of an earlier attempt is unknown'
+           CASE WHEN expired THEN 'expired_while_uncertain' WHEN disabled THEN 'destination_disabled'
+                WHEN given_up THEN 'waited_too_long' ELSE 'not_repeatable' END,
+           CASE WHEN expired THEN 'expired while the outcome of an earlier attempt is unknown'
+                WHEN disabled THEN 'its destination is disabled'
+                WHEN given_up THEN 'its destination was not to be called for as long as a reminder may wait'
                 ELSE 'the outcome of an earlier attempt is unknown and the destination may not know its key any more' END,
            attempts
     FROM ended WHERE status = 'dead'
@@ -69,7 +62,7 @@ SET status = ended.status, finished_at = (SELECT now FROM t),
 FROM ended WHERE r.id = ended.id
 RETURNING r.status
 """,
-    {"now": "timestamptz", "ids": "uuid[]", "letter_ids": "uuid[]", "window": "float8"},
+    {**RULES, "now": "timestamptz", "ids": "uuid[]", "letter_ids": "uuid[]"},
 )
 
 GIVEN_UP = Statement(
@@ -84,10 +77,18 @@ ORDER BY give_up_at LIMIT :limit
 )
 
 
-def end_without_call(database: Database, ids: Sequence[UUID | str], window: float, now: datetime | None) -> list[str]:
+def end_without_call(
+    database: Database,
+    ids: Sequence[UUID | str],
+    *,
+    window: float,
+    look_ups: Sequence[str] = (),
+    now: datetime | None,
+) -> list[str]:
     """End those of the reminders that nothing may be sent for any more; what each of them has become.
 
-    `window` is the seconds for which destinations that deduplicate remember a key.
+    `window` is the seconds for which destinations that deduplicate remember a key; `look_ups` names the channels whose
+    far side can be asked for it.
     """
     rows = database.fetch(
         END_WITHOUT_CALL,
@@ -95,6 +96,7 @@ def end_without_call(database: Database, ids: Sequence[UUID | str], window: floa
         ids=[str(each) for each in ids],
         letter_ids=[str(uuid7()) for _ in ids],
         window=window,
+        look_ups=list(look_ups),
     )
     return [str(status) for (status,) in rows]
 
@@ -102,4 +104,4 @@ def end_without_call(database: Database, ids: Sequence[UUID | str], window: floa
 def end_given_up(database: Database, limit: int, window: float, now: datetime | None) -> list[str]:
     """End up to `limit` reminders whose `give_up_at` has passed; what each has become."""
     ids = [each for (each,) in database.fetch(GIVEN_UP, now=now, limit=limit)]
-    return end_without_call(database, ids, window, now) if ids else []
+    return end_without_call(database, ids, window=window, now=now) if ids else []

@@ -10,13 +10,16 @@ from typing import Any
 
 from reminders.domain.identity import uuid7
 from reminders.domain.outcomes import Delivered
-from reminders.domain.retry_policy import Bury, Park
+from reminders.domain.retry_policy import Bury, Park, Wait
 from reminders.ledger.database import Database, LockNotAvailable
 from reminders.ledger.giving_back import release
+from reminders.ledger.holding import SAID, SAYS, WAITING, said_by
 from reminders.ledger.late_truth import CONFIRMED, LATE, SETTLE
 from reminders.ledger.open_claim import (
     ANSWER,
     ATTEMPT,
+    BURNT,
+    CERTAIN,
     END_DELIVERED,
     GUARD,
     LOCK_TIMEOUT_MS,
@@ -29,6 +32,8 @@ from reminders.ledger.statement import Statement
 from reminders.pipeline.ports import Claim, Report
 
 LONGEST_REASON = 500
+LOOK_UP = "look-up: "
+"""How the decision of an attempt begins that asked for the key instead of sending."""
 _LARGEST_INTEGER = 2**31 - 1
 
 DELIVERED = Statement(
@@ -63,7 +68,7 @@ PARKED = Statement(
 )
 {ANSWER}
 """,
-    {**REPORT, "seconds": "float8", "route": "text"},
+    {**REPORT, **CERTAIN, "seconds": "float8", "route": "text"},
 )
 
 BURIED = Statement(
@@ -75,11 +80,11 @@ BURIED = Statement(
     FROM locked
     WHERE {GUARD} AND NOT (locked.cancel_requested AND :letter <> 'unknown') AND n.confirmed_late_at IS NULL
     RETURNING n.delivery_key, n.claim_number, n.claimed_at, n.reminder_id, n.worker, locked.attempts
-), {ATTEMPT}, gone AS (
+), {ATTEMPT}, {SAID}, gone AS (
     DELETE FROM {{s}}.due USING delivery WHERE due.id = delivery.reminder_id
 ), letter AS (
     INSERT INTO {{s}}.dead_letters (id, reminder_id, delivery_key, kind, error_class, reason, attempts)
-    SELECT :letter_id, reminder_id, delivery_key, :letter, :error_class, :reason, attempts + 1 FROM delivery
+    SELECT :letter_id, reminder_id, delivery_key, :letter, :error_class, :reason, attempts + {BURNT} FROM delivery
     ON CONFLICT (reminder_id) WHERE state = 'open' DO NOTHING
 ), ended AS (
     UPDATE {{s}}.reminders r SET status = 'dead', last_outcome = :outcome, finished_at = (SELECT now FROM t)
@@ -87,24 +92,24 @@ BURIED = Statement(
 )
 {ANSWER}
 """,
-    {**REPORT, "letter": "text", "letter_id": "uuid"},
+    {**REPORT, **CERTAIN, **SAYS, "letter": "text", "letter_id": "uuid"},
 )
 
 CANCELLED = Statement(
     "finalize_cancelled",
     f"""{LOCKED}, delivery AS (
     UPDATE {{s}}.notification_deliveries n
-    SET status = 'cancelled', finished_at = (SELECT now FROM t), body_hash = COALESCE(n.body_hash, :body_hash)
+    SET status = 'cancelled', finished_at = (SELECT now FROM t), {UNCERTAIN}, body_hash = COALESCE(n.body_hash, :body_hash)
     FROM locked WHERE {GUARD} AND locked.cancel_requested AND n.confirmed_late_at IS NULL
     RETURNING n.delivery_key, n.claim_number, n.claimed_at, n.reminder_id, n.worker
-), {ATTEMPT}, gone AS (
+), {ATTEMPT}, {SAID}, gone AS (
     DELETE FROM {{s}}.due USING delivery WHERE due.id = delivery.reminder_id
 )
 UPDATE {{s}}.reminders r SET status = 'cancelled', last_outcome = :outcome, finished_at = (SELECT now FROM t)
 FROM delivery WHERE r.id = delivery.reminder_id
 RETURNING 'done'
 """,
-    REPORT,
+    {**REPORT, **CERTAIN, **SAYS},
 )
 
 # An application's transaction sits on the reminder's row: the outcome must not wait for it, nor be lost. The look at
@@ -117,16 +122,16 @@ WITH {T}, delivery AS (
     SET status = :status, letter_kind = :letter,
         uncertain_since = CASE WHEN :status = 'delivered' THEN NULL
                                WHEN :outcome = 'unknown' THEN COALESCE(n.uncertain_since, (SELECT now FROM t))
-                               ELSE n.uncertain_since END,
+                               WHEN NOT :certain THEN n.uncertain_since END,
         provider_reference = COALESCE(:reference, n.provider_reference), body_hash = COALESCE(n.body_hash, :body_hash),
         retry_at = CASE WHEN :status = 'retrying' THEN (SELECT now FROM t) + make_interval(secs => :seconds) END,
         finished_at = CASE WHEN :status <> 'retrying' THEN (SELECT now FROM t) END
     WHERE {GUARD} AND n.reminder_id = :id
     RETURNING n.delivery_key, n.claim_number, n.claimed_at, n.reminder_id, n.worker
-), {ATTEMPT}
+), {ATTEMPT}, {SAID}
 SELECT 'done' FROM delivery
 """,
-    {**REPORT, "status": "text", "letter": "text", "seconds": "float8"},
+    {**REPORT, **CERTAIN, **SAYS, "status": "text", "letter": "text", "seconds": "float8"},
 )
 
 
@@ -142,9 +147,15 @@ class PostgresFinalize:
         return self._move(DELIVERED, self._given(claim, report, "delivered"), {"status": "delivered"})
 
     def finalize_parked_if_sending(self, claim: Claim, report: Report, decision: Park) -> str:
-        given = self._given(claim, report, f"retry in {decision.seconds:.1f} s")
+        again = "asked again" if report.looked_up and not report.certain else "retry"
+        given = self._given(claim, report, f"{again} in {decision.seconds:.1f} s")
         alone = {"status": "retrying", "seconds": decision.seconds}
         return self._move(PARKED, {**given, "seconds": decision.seconds, "route": decision.route}, alone)
+
+    def finalize_waiting_if_sending(self, claim: Claim, report: Report, decision: Wait) -> str:
+        given = self._given(claim, report, f"held for {decision.seconds:.1f} s; the attempt is not counted")
+        alone = {"status": "retrying", "seconds": decision.seconds}
+        return self._move(WAITING, {**given, "left": decision.left}, alone)
 
     def finalize_buried_if_sending(self, claim: Claim, report: Report, decision: Bury) -> str:
         given = self._given(claim, report, f"dead letter: {decision.kind}")
@@ -190,8 +201,10 @@ class PostgresFinalize:
             "error_class": _storable(outcome.error_class),
             "reason": _storable(outcome.reason),
             "duration": _storable_number(report.duration_ms),
-            "decision": decision,
+            "decision": f"{LOOK_UP}{decision}" if report.looked_up else decision,
             "body_hash": report.body_hash,
+            "certain": report.certain,
+            **said_by(outcome),
         }
 
 

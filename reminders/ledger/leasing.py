@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from uuid import UUID
 
 from reminders.domain.lanes import SEPARATOR
 from reminders.ledger.database import Row
+from reminders.ledger.holding import SPREAD
 from reminders.ledger.statement import Statement
-from reminders.pipeline.ports import Message
+from reminders.pipeline.ports import Leased, Message
 
 # `(SELECT now FROM t)` is evaluated once per statement and may bound an index scan; `clock_timestamp()` itself may not.
 T = "t AS MATERIALIZED (SELECT COALESCE(:now, clock_timestamp()) AS now)"
@@ -16,23 +18,37 @@ T = "t AS MATERIALIZED (SELECT COALESCE(:now, clock_timestamp()) AS now)"
 _READY = """d.wake_at <= (SELECT now FROM t) AND d.status IN ('pending', 'leased', 'published')
       AND (d.give_up_at IS NULL OR d.give_up_at > (SELECT now FROM t)) AND (:with_retries OR d.route <> 'retry')"""
 
-_TO_LEASED = """UPDATE {s}.due d
-SET status = 'leased', wake_at = LEAST((SELECT now FROM t) + make_interval(secs => :seconds), d.give_up_at), lease_token = :token"""
+_HELD = "LEFT JOIN {s}.destinations p ON p.id = d.destination_id AND p.hold_until > (SELECT now FROM t)"
 
-_LEASING = {"now": "timestamptz", "limit": "integer", "seconds": "float8", "token": "uuid", "with_retries": "boolean"}
+# What goes to a destination that is held is put off as a refused claim would put it off, without a message for each.
+_TO_LEASED = f"""UPDATE {{s}}.due d
+SET status = CASE WHEN picked.held_until IS NULL THEN 'leased' ELSE 'pending' END, lease_token = :token,
+    wake_at = LEAST(COALESCE(picked.held_until + {SPREAD}, (SELECT now FROM t) + make_interval(secs => :seconds)),
+                    d.give_up_at, (SELECT now FROM t) + make_interval(secs => :max_wait)),
+    give_up_at = CASE WHEN picked.held_until IS NULL THEN d.give_up_at
+                      ELSE LEAST(d.give_up_at, (SELECT now FROM t) + make_interval(secs => :max_wait)) END"""
+
+_LEASING = {
+    "now": "timestamptz",
+    "limit": "integer",
+    "seconds": "float8",
+    "token": "uuid",
+    "max_wait": "float8",
+    "with_retries": "boolean",
+}
 
 # The select stands in a materialised CTE: inside `id IN (...)` a nested-loop plan may run it again and lease more.
 LEASE = Statement(
     "lease",
     f"""
 WITH {T}, picked AS MATERIALIZED (
-    SELECT d.id, d.wake_at FROM {{s}}.due d WHERE {_READY}
+    SELECT d.id, d.wake_at, p.hold_until AS held_until FROM {{s}}.due d {_HELD} WHERE {_READY}
     ORDER BY d.wake_at LIMIT :limit
-    FOR NO KEY UPDATE SKIP LOCKED
+    FOR NO KEY UPDATE OF d SKIP LOCKED
 )
 {_TO_LEASED}
 FROM picked WHERE d.id = picked.id
-RETURNING d.id::text, d.delivery_key, d.route, d.lane, picked.wake_at
+RETURNING d.id::text, d.delivery_key, d.route, d.lane, picked.wake_at, d.status, NULL
 """,
     _LEASING,
 )
@@ -58,30 +74,31 @@ SELECT lane FROM walk WHERE wake_at <= (SELECT now FROM t)
 LEASE_FROM_LANES = Statement(
     "lease_from_lanes",
     f"""
-WITH {T}, picked AS MATERIALIZED (
+WITH {T}, found AS MATERIALIZED (
     SELECT head.*
     FROM unnest(:lanes, :takes) AS l (lane, take)
     CROSS JOIN LATERAL (
-        SELECT d.id, d.wake_at, d.lane, d.destination_id FROM {{s}}.due d WHERE d.lane = l.lane AND {_READY}
+        SELECT d.id, d.wake_at, d.lane, d.destination_id, p.hold_until AS held_until
+        FROM {{s}}.due d {_HELD} WHERE d.lane = l.lane AND {_READY}
         ORDER BY d.wake_at LIMIT l.take
-        FOR NO KEY UPDATE SKIP LOCKED
+        FOR NO KEY UPDATE OF d SKIP LOCKED
     ) head
     LIMIT :limit
 ), holding AS (
     SELECT destination_id, count(*) AS number FROM {{s}}.due
     WHERE :cap IS NOT NULL AND status IN ('published', 'sending') AND wake_at > (SELECT now FROM t) GROUP BY destination_id
-), seen AS (
-    SELECT p.id, p.wake_at, p.lane, p.destination_id, :cap IS NULL OR p.destination_id IS NULL
-           OR row_number() OVER (PARTITION BY p.destination_id ORDER BY p.wake_at) + COALESCE(h.number, 0) <= :cap AS fits
-    FROM picked p LEFT JOIN holding h USING (destination_id)
+), picked AS (
+    SELECT f.*, f.held_until IS NOT NULL OR :cap IS NULL OR f.destination_id IS NULL
+           OR row_number() OVER (PARTITION BY f.destination_id ORDER BY f.wake_at) + COALESCE(h.number, 0) <= :cap AS fits
+    FROM found f LEFT JOIN holding h USING (destination_id)
 ), leased AS (
     {_TO_LEASED}
-    FROM seen WHERE d.id = seen.id AND seen.fits
-    RETURNING d.id::text, d.delivery_key, d.route, d.lane, seen.wake_at
+    FROM picked WHERE d.id = picked.id AND picked.fits
+    RETURNING d.id::text, d.delivery_key, d.route, d.lane, picked.wake_at, d.status
 )
 SELECT leased.*, NULL FROM leased
 UNION ALL
-SELECT NULL, NULL, NULL, lane, NULL, destination_id::text FROM seen WHERE NOT fits GROUP BY lane, destination_id
+SELECT NULL, NULL, NULL, lane, NULL, NULL, destination_id::text FROM picked WHERE NOT fits GROUP BY lane, destination_id
 """,
     {**_LEASING, "lanes": "text[]", "takes": "integer[]", "cap": "integer"},
 )
@@ -123,12 +140,22 @@ SELECT NULL, destination_id::text, count(*) FROM flight WHERE destination_id = A
 )
 
 
-def in_turn(rows: list[Row]) -> list[Message]:
+def leased(rows: list[Row], limit: int = 0, asked: Sequence[str] = ()) -> Leased:
+    """What a lease came to, by the rows of its answer; `asked` are the lanes it asked, if any, for `limit` rows in all."""
+    messages = [row for row in rows if row[5] == "leased"]
+    passed_over = [(lane, UUID(destination)) for _, _, _, lane, _, _, destination in rows if destination is not None]
+    answered = {row[3] for row in rows}
+    # With the limit reached, or places in it taken by what was passed over, some lanes were not asked at all.
+    empty = frozenset(asked) - answered if not passed_over and len(rows) < limit else frozenset()
+    return Leased(_in_turn(messages), passed_over, empty, put_off=len(rows) - len(messages) - len(passed_over))
+
+
+def _in_turn(rows: list[Row]) -> list[Message]:
     """Messages in the order they go out: every lane's first, then every lane's second, each lane oldest first."""
     rows.sort(key=lambda row: row[4])
     turns: dict[str, int] = {}
     ranked = []
-    for reminder_id, key, route, lane, wake_at in rows:
+    for reminder_id, key, route, lane, wake_at, *_ in rows:
         turn = turns[lane] = turns.get(lane, -1) + 1
         ranked.append((turn, wake_at, Message(UUID(reminder_id), key, route)))
     ranked.sort(key=lambda entry: entry[:2])

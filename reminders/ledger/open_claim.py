@@ -38,8 +38,15 @@ ATTEMPT = """attempt AS (
     FROM delivery
 )"""
 
-# Uncertainty is sticky: an unknown outcome sets its time once, and only a confirmed delivery clears it.
-UNCERTAIN = "uncertain_since = CASE WHEN :outcome = 'unknown' THEN COALESCE(n.uncertain_since, (SELECT now FROM t)) ELSE n.uncertain_since END"
+# Uncertainty is sticky: an unknown outcome sets its time once, and only a confirmed delivery or a decisive look-up
+# clears it.
+UNCERTAIN = """uncertain_since = CASE WHEN :outcome = 'unknown' THEN COALESCE(n.uncertain_since, (SELECT now FROM t))
+                           WHEN NOT :certain THEN n.uncertain_since END"""
+CERTAIN = {"certain": "boolean"}
+"""The parameter of `UNCERTAIN`, beside those of a report."""
+
+# What was blocked was not tried: it counts as no attempt.
+BURNT = "CASE :outcome WHEN 'blocked' THEN 0 ELSE 1 END"
 
 # A requested cancellation stops the move, and so does an earlier attempt's late success; but only a claim that still
 # stands may be told of them.

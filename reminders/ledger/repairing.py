@@ -93,13 +93,14 @@ RETURNING 1
     {"now": "timestamptz", "keys": "text[]", "letter": "text", "letter_ids": "uuid[]", "reason": "text", "decision": "text"},
 )  # fmt: skip
 
-# Without an attempt on record the claim was given back: nothing is burnt. A requested cancellation counts here as it
+# Without an attempt on record the claim was given back: nothing is burnt, nor if it was blocked. A requested cancellation counts here as it
 # would have in finalize: it turns what may be tried again, or was refused, into `cancelled`.
 CARRY_OVER = Statement(
     "repair_carry_over",
     f"""
 WITH {_T}, delivery AS MATERIALIZED (
     SELECT n.delivery_key, n.reminder_id, n.retry_at, n.letter_kind, d.attempts, r.expires_at, a.outcome, a.error_class, a.reason,
+           CASE WHEN a.outcome IS NULL OR a.outcome = 'blocked' THEN 0 ELSE 1 END AS burnt,
            CASE WHEN n.status IN ('retrying', 'dead') AND d.cancel_requested_at IS NOT NULL
                 THEN CASE WHEN n.uncertain_since IS NULL THEN 'cancelled' ELSE 'unknown' END
                 ELSE n.status END AS status
@@ -119,7 +120,7 @@ WITH {_T}, delivery AS MATERIALIZED (
 ), woken AS (
     UPDATE {{s}}.due d
     SET status = 'pending', wake_at = LEAST(GREATEST(delivery.retry_at, (SELECT now FROM t)), delivery.expires_at, d.give_up_at),
-        attempts = d.attempts + CASE WHEN delivery.outcome IS NULL THEN 0 ELSE 1 END,
+        attempts = d.attempts + delivery.burnt,
         alone_deaths = CASE WHEN delivery.outcome IS NULL THEN d.alone_deaths ELSE 0 END,
         route = CASE WHEN delivery.outcome IS NULL THEN d.route ELSE 'deliver' END
     FROM delivery WHERE d.id = delivery.reminder_id AND delivery.status = 'retrying'
@@ -127,7 +128,7 @@ WITH {_T}, delivery AS MATERIALIZED (
     INSERT INTO {{s}}.dead_letters (id, reminder_id, delivery_key, kind, error_class, reason, attempts)
     SELECT l.letter_id, delivery.reminder_id, l.key, COALESCE(delivery.letter_kind, 'unknown'),
            COALESCE(delivery.error_class, 'cancelled_while_uncertain'), COALESCE(delivery.reason, 'cancelled while uncertain'),
-           delivery.attempts + CASE WHEN delivery.outcome IS NULL THEN 0 ELSE 1 END
+           delivery.attempts + delivery.burnt
     FROM unnest(:letter_ids, :keys) AS l (letter_id, key)
     JOIN delivery ON delivery.delivery_key = l.key
     WHERE delivery.status IN ('dead', 'unknown')
@@ -172,6 +173,9 @@ class PostgresRepair:
 
     def repeat(self, rows: Sequence[Lapsed]) -> None:
         self._fetch(REPEAT_IF_SENDING, keys=_keys(rows), decision="repeat under the same key, alone")
+
+    def look_up(self, rows: Sequence[Lapsed]) -> None:
+        self._fetch(REPEAT_IF_SENDING, keys=_keys(rows), decision="look the key up, alone")
 
     def bury(self, rows: Sequence[Lapsed], kind: LetterKind, reason: str) -> None:
         self._fetch(

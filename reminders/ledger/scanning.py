@@ -9,10 +9,11 @@ from uuid import UUID
 
 from reminders.ledger.database import Database
 from reminders.ledger.ending import DEDUP_WINDOW, end_given_up
-from reminders.ledger.leasing import IN_FLIGHT, LANES_WITH_DUE_WORK, LEASE, LEASE_FROM_LANES, SET_ASIDE, T, in_turn
+from reminders.ledger.leasing import IN_FLIGHT, LANES_WITH_DUE_WORK, LEASE, LEASE_FROM_LANES, SET_ASIDE, T, leased
+from reminders.ledger.putting_off import MAX_WAIT
 from reminders.ledger.repairing import repair_transaction
 from reminders.ledger.statement import Statement
-from reminders.pipeline.ports import Leased, Look, Message, RepairMoves
+from reminders.pipeline.ports import Leased, Look, RepairMoves
 from reminders.pipeline.shares import InFlight
 
 LOOK = Statement(
@@ -112,14 +113,22 @@ RETURNING 1
 class PostgresScan:
     """`reminders.pipeline.ports.ScanLedger` on Postgres.
 
-    `window` is the seconds for which destinations that deduplicate remember a key; `now` replaces the database's clock
-    in tests.
+    `window` is the seconds for which destinations that deduplicate remember a key, `max_wait` those for which a reminder
+    may be put off in all; `now` replaces the database's clock in tests.
     """
 
-    def __init__(self, database: Database, now: datetime | None = None, *, window: float = DEDUP_WINDOW) -> None:
+    def __init__(
+        self,
+        database: Database,
+        now: datetime | None = None,
+        *,
+        window: float = DEDUP_WINDOW,
+        max_wait: float = MAX_WAIT,
+    ) -> None:
         self._db = database
         self._now = now
         self._window = window
+        self._max_wait = max_wait
 
     def look(self, limit: int) -> Look:
         row = self._db.fetch(LOOK, now=self._now, limit=limit)[0]
@@ -136,9 +145,10 @@ class PostgresScan:
             {UUID(destination): number for _, destination, number in rows if destination is not None},
         )
 
-    def lease(self, limit: int, seconds: float, token: UUID, *, with_retries: bool = True) -> list[Message]:
+    def lease(self, limit: int, seconds: float, token: UUID, *, with_retries: bool = True) -> Leased:
         given = {"limit": limit, "seconds": seconds, "token": str(token), "with_retries": with_retries}
-        return in_turn(self._db.fetch(LEASE, now=self._now, **given))
+        rows = self._db.fetch(LEASE, now=self._now, max_wait=self._max_wait, **given)
+        return leased(rows)
 
     def lease_from_lanes(
         self,
@@ -159,13 +169,10 @@ class PostgresScan:
             seconds=seconds,
             token=str(token),
             cap=cap,
+            max_wait=self._max_wait,
             with_retries=with_retries,
         )
-        messages = [row[:-1] for row in rows if row[0] is not None]
-        passed_over = [(lane, UUID(destination)) for *_, lane, _, destination in rows if destination is not None]
-        asked_all = not passed_over and len(messages) < limit
-        empty = {lane for lane, _ in lanes} - {lane for *_, lane, _, _ in rows} if asked_all else frozenset()
-        return Leased(in_turn(messages), passed_over, frozenset(empty))
+        return leased(rows, limit, [lane for lane, _ in lanes])
 
     def set_aside(self, passed_over: Sequence[tuple[str, UUID]], limit: int, *, with_retries: bool = True) -> int:
         rows = self._db.fetch(

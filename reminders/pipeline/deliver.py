@@ -13,9 +13,10 @@ from dataclasses import dataclass
 from uuid import UUID
 
 from reminders.domain.identity import uuid7
+from reminders.domain.look_ups import LookUp, Undecided
 from reminders.domain.outcomes import Outcome, Unknown
 from reminders.pipeline.finalize import Finalize
-from reminders.pipeline.ports import Claim, ClaimLedger, Provider, Report
+from reminders.pipeline.ports import Claim, ClaimLedger, LooksUp, Provider, Report, can_look_up
 from reminders.settings import FINALIZE_BUDGET
 
 logger = logging.getLogger(__name__)
@@ -65,6 +66,8 @@ class Deliver:
         provider = self._provider(claim.delivery.channel)
         if provider is None:
             return self.finalize.give_back(claim, NO_PROVIDER_AGAIN_AFTER)
+        if claim.asks:
+            return self._look_up(provider, claim, asked_at)
         try:
             body = provider.render(claim.delivery)
             body_hash = hashlib.sha256(body).digest()
@@ -77,9 +80,7 @@ class Deliver:
             return self.finalize.pipeline_fault(
                 claim, "body_changed", "the body differs from what an earlier attempt sent; nothing was sent"
             )
-        left = self.policy.claim - (self.clock() - asked_at)
-        if left < self.policy.http_deadline + FINALIZE_BUDGET:
-            # Suspended or starved since the claim was asked for: a call now might outlive the claim.
+        if not self._still_fits(asked_at):
             return self.finalize.give_back(claim, CALL_AGAIN_AFTER)
         started = time.monotonic()
         outcome = self._call(provider, claim, body)
@@ -87,6 +88,36 @@ class Deliver:
         duration_ms = round((time.monotonic() - started) * 1000)
         # Crash here, after the commit inside: final, message unacknowledged. It comes again and finds the reminder done.
         return self.finalize(claim, Report(outcome, duration_ms, body_hash))
+
+    def _look_up(self, provider: Provider, claim: Claim, asked_at: float) -> str:
+        """Ask the far side whether an earlier attempt took effect. Nothing is sent under this claim."""
+        looking = can_look_up(provider)
+        if looking is None:
+            return self.finalize.give_back(claim, NO_PROVIDER_AGAIN_AFTER)
+        if not self._still_fits(asked_at):
+            return self.finalize.give_back(claim, CALL_AGAIN_AFTER)
+        started = time.monotonic()
+        answer = self._ask_far_side(looking, claim)
+        # Crash here: `sending`, nothing was sent. The claim's end asks again.
+        duration_ms = round((time.monotonic() - started) * 1000)
+        return self.finalize.looked_up(claim, answer, duration_ms)
+
+    def _ask_far_side(self, looking: LooksUp, claim: Claim) -> LookUp:
+        key = claim.delivery.delivery_key
+        try:
+            answer: object = looking.look_up(claim.delivery, self.policy.http_deadline)
+        except Exception as error:
+            logger.exception("deliver.look_up_raised channel=%s key=%s", claim.delivery.channel, key)
+            return Undecided(error_class="look_up_raised", reason=type(error).__name__)
+        if isinstance(answer, LookUp):
+            return answer
+        logger.error("deliver.no_answer channel=%s key=%s type=%s", claim.delivery.channel, key, type(answer).__name__)
+        return Undecided(error_class="no_answer", reason=f"the provider returned {type(answer).__name__}")
+
+    def _still_fits(self, asked_at: float) -> bool:
+        """Whether a whole call and its record still fit into the claim; not so when suspended or starved since."""
+        left = self.policy.claim - (self.clock() - asked_at)
+        return left >= self.policy.http_deadline + FINALIZE_BUDGET
 
     def _claim(self, reminder_id: UUID, delivery_key: str) -> Claim | str:
         token = uuid7()

@@ -8,8 +8,9 @@ import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 
+from reminders.domain.look_ups import LookUp, as_outcome, decide_after_look_up
 from reminders.domain.outcomes import Rejected, Unknown
-from reminders.domain.retry_policy import Bury, Decision, Deliver, Park, as_known, decide
+from reminders.domain.retry_policy import Bury, Decision, Deliver, Park, Wait, as_known, decide
 from reminders.pipeline.ports import Claim, FinalizeLedger, Report
 
 logger = logging.getLogger(__name__)
@@ -41,19 +42,33 @@ class Finalize:
 
     def __call__(self, claim: Claim, report: Report) -> str:
         """Commit the outcome and what follows from it; return in one word what the reminder has become."""
-        report = replace(report, outcome=as_known(report.outcome, claim.on_unknown))
+        known = as_known(report.outcome, on_unknown=claim.on_unknown, uncertain=claim.uncertain)
+        report = replace(report, outcome=known)
         decision = decide(
             report.outcome,
             attempts_used=claim.attempts + 1,
             uncertain=claim.uncertain,
             on_unknown=claim.on_unknown,
             max_attempts=self.policy.max_attempts,
-            delays=self.policy.delays,
+            delays=claim.delays or self.policy.delays,
             waited=claim.waited,
             max_wait=self.policy.max_wait,
             jitter=self.jitter(),
         )
         return self._commit(claim, report, decision)
+
+    def looked_up(self, claim: Claim, answer: LookUp, duration_ms: int) -> str:
+        """Commit what a look-up came to, and what follows from it, as an attempt that did not send."""
+        decision = decide_after_look_up(
+            answer,
+            attempts_used=claim.attempts + 1,
+            max_attempts=self.policy.max_attempts,
+            delays=claim.delays or self.policy.delays,
+            waited=claim.waited,
+            max_wait=self.policy.max_wait,
+            jitter=self.jitter(),
+        )
+        return self._commit(claim, Report(as_outcome(answer), duration_ms, None, looked_up=True), decision)
 
     def pipeline_fault(self, claim: Claim, error_class: str, reason: str) -> str:
         """Nothing was sent and the fault is ours: a dead letter for our own operators, not a storm of retries."""
@@ -95,6 +110,8 @@ class Finalize:
                 state, answer = self.ledger.finalize_delivered_if_sending(claim, report), "delivered"
             case Park():
                 state, answer = self.ledger.finalize_parked_if_sending(claim, report, decision), "parked"
+            case Wait():
+                state, answer = self.ledger.finalize_waiting_if_sending(claim, report, decision), "held"
             case Bury():
                 state, answer = self.ledger.finalize_buried_if_sending(claim, report, decision), "dead"
         if state == "confirmed late":
@@ -108,6 +125,6 @@ class Finalize:
         return answer
 
     def _end_as_cancelled(self, claim: Claim, report: Report) -> tuple[str, str]:
-        if claim.uncertain or isinstance(report.outcome, Unknown):
+        if (claim.uncertain and not report.certain) or isinstance(report.outcome, Unknown):
             return self.ledger.finalize_buried_if_sending(claim, report, Bury("unknown")), "dead"
         return self.ledger.finalize_cancelled_if_sending(claim, report), "cancelled"

@@ -6,12 +6,13 @@ from collections.abc import Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from datetime import datetime
-from typing import Protocol
+from typing import Protocol, runtime_checkable
 from uuid import UUID
 
 from reminders.domain.delivery import Delivery
-from reminders.domain.outcomes import Outcome
-from reminders.domain.retry_policy import Bury, LetterKind, OnUnknown, Park
+from reminders.domain.look_ups import LookUp
+from reminders.domain.outcomes import Outcome, Retry
+from reminders.domain.retry_policy import Bury, LetterKind, OnUnknown, Park, Wait
 from reminders.pipeline.shares import InFlight
 
 
@@ -35,6 +36,25 @@ class Provider(Protocol):
 
     def send(self, delivery: Delivery, body: bytes, deadline: float) -> Outcome:
         """Make the one call. Returns within `deadline` seconds whatever the far side does, and never raises."""
+
+
+@runtime_checkable
+class LooksUp(Protocol):
+    """What a provider has besides, if its far side can be asked whether it knows a delivery key."""
+
+    looks_up: bool
+    """Whether it can be asked, with the settings at hand."""
+
+    def look_up(self, delivery: Delivery, deadline: float) -> LookUp:
+        """Ask for the delivery's key. Returns within `deadline` seconds whatever the far side does, and never raises.
+
+        `Absent` only if no earlier attempt at the key took effect, and none that is still under way will.
+        """
+
+
+def can_look_up(provider: Provider) -> LooksUp | None:
+    """The provider as one that looks keys up, if it does."""
+    return provider if isinstance(provider, LooksUp) and provider.looks_up else None
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,13 +113,15 @@ class Look:
 
 @dataclass(frozen=True, slots=True)
 class Leased:
-    """What one lease from lanes came to."""
+    """What one lease came to."""
 
     messages: list[Message]
-    passed_over: Sequence[tuple[str, UUID]]
+    passed_over: Sequence[tuple[str, UUID]] = ()
     """In which lanes there are due rows of which destinations that hold as much as they may."""
-    empty: frozenset[str]
+    empty: frozenset[str] = frozenset()
     """Lanes that were asked and have no due work any more."""
+    put_off: int = 0
+    """How many were not leased but put off, because their destination is held."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -131,6 +153,9 @@ class RepairMoves(Protocol):
     def repeat(self, rows: Sequence[Lapsed]) -> None:
         """Wake them at once, each alone, under the same key; the outcome so far is unknown."""
 
+    def look_up(self, rows: Sequence[Lapsed]) -> None:
+        """The same, for those whose next claim asks the far side for the key instead of sending."""
+
     def bury(self, rows: Sequence[Lapsed], kind: LetterKind, reason: str) -> None:
         """End them as dead letters."""
 
@@ -151,7 +176,7 @@ class ScanLedger(Protocol):
     def in_flight(self, destinations: Sequence[UUID]) -> InFlight:
         """What is on its way or under a claim: of every lane, and of these destinations."""
 
-    def lease(self, limit: int, seconds: float, token: UUID, *, with_retries: bool = True) -> list[Message]:
+    def lease(self, limit: int, seconds: float, token: UUID, *, with_retries: bool = True) -> Leased:
         """Lease the rows that have been due longest, at most `limit`; those of route `retry` only if asked."""
 
     def lease_from_lanes(
@@ -207,15 +232,32 @@ class Claim:
     """Seconds since the first attempt of the present budget."""
     body_hash: bytes | None
     """Of the body that an earlier attempt sent; every later one must match it."""
+    delays: tuple[float, ...] | None = None
+    """Seconds between attempts that the tenant has set instead of the installation's; None if it has not."""
+
+    @property
+    def asks(self) -> bool:
+        """Whether it is the right to ask the far side for the key, and not to send."""
+        return self.uncertain and self.on_unknown == "look_up"
 
 
 @dataclass(frozen=True, slots=True)
 class Report:
-    """What an attempt came to, for the record."""
+    """What an attempt came to, for the record.
+
+    `looked_up` marks one that asked for the key instead of sending; if it came to a retry, it is certain that nothing
+    was delivered before.
+    """
 
     outcome: Outcome
     duration_ms: int
     body_hash: bytes | None
+    looked_up: bool = False
+
+    @property
+    def certain(self) -> bool:
+        """Whether what was unknown before is known now not to have taken effect."""
+        return self.looked_up and isinstance(self.outcome, Retry)
 
 
 class ClaimLedger(Protocol):
@@ -240,6 +282,9 @@ class FinalizeLedger(Protocol):
     def finalize_delivered_if_sending(self, claim: Claim, report: Report) -> str: ...
 
     def finalize_parked_if_sending(self, claim: Claim, report: Report, decision: Park) -> str: ...
+
+    def finalize_waiting_if_sending(self, claim: Claim, report: Report, decision: Wait) -> str:
+        """Park it until the hold ends that the outcome asks for, and record that hold; nothing is burnt."""
 
     def finalize_buried_if_sending(self, claim: Claim, report: Report, decision: Bury) -> str: ...
 

@@ -33,6 +33,8 @@ def repair(ledger: ScanLedger, policy: RepairPolicy, limit: int) -> int:
             moves.confirm_late(rows)
         if rows := by_fate.get("repeat"):
             moves.repeat(rows)
+        if rows := by_fate.get("look up"):
+            moves.look_up(rows)
         if rows := by_fate.get("convict"):
             moves.bury(rows, "pipeline", f"its worker died {DEATHS_ALONE_TO_CONVICT} times while it ran alone")
         if rows := by_fate.get("review"):
@@ -55,4 +57,4 @@ def _fate(row: Lapsed, policy: RepairPolicy) -> str:
     exhausted = row.attempts + 1 >= policy.max_attempts or row.waited > policy.max_wait
     if row.on_unknown == "review" or row.cancel_requested or exhausted:
         return "review"
-    return "repeat"
+    return "look up" if row.on_unknown == "look_up" else "repeat"

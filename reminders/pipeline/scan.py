@@ -168,12 +168,13 @@ class Scan:
             logger.info("scan.given_up %s: it is too late to send them", counts)
 
     def _lease(self, look: Look, limit: int, token: UUID, *, with_retries: bool) -> tuple[list[Message], bool]:
-        """Lease what goes out now; and say whether due work was passed over because its share is used up."""
+        """Lease what goes out now; and say whether there may be other due work, behind what is held or has its share."""
         if look.due > limit:
             lanes = self._lanes_in_turn()
             if lanes and not _belongs_to_one_destination(lanes):
                 return self._lease_in_shares(lanes, limit, token, with_retries=with_retries)
-        return self.ledger.lease(limit, self.policy.lease, token, with_retries=with_retries), False
+        leased = self.ledger.lease(limit, self.policy.lease, token, with_retries=with_retries)
+        return leased.messages, leased.put_off > 0
 
     def _lease_in_shares(
         self, lanes: list[str], limit: int, token: UUID, *, with_retries: bool
@@ -182,7 +183,8 @@ class Scan:
         cap = destination_share(self.policy.in_flight)
         while lanes:
             if _belongs_to_one_destination(lanes):
-                return self._lease_from([(lanes[0], limit)], limit, token, with_retries=with_retries).messages, False
+                leased = self._lease_from([(lanes[0], limit)], limit, token, with_retries=with_retries)
+                return leased.messages, leased.put_off > 0
             shares = takes(lanes, holding, limit, self.policy.in_flight)
             if not shares:
                 return [], True
@@ -198,7 +200,7 @@ class Scan:
                     messages += more.messages
             # The list is up to a second old: these are served, and the others need not leave them any room.
             self._lanes = [lane for lane in self._lanes if lane not in leased.empty]
-            if messages or leased.passed_over:
+            if messages or leased.passed_over or leased.put_off:
                 return messages, True
             lanes = [lane for lane in lanes if lane not in leased.empty]
         self._lanes_found_at = float("-inf")

@@ -7,7 +7,7 @@ import re
 from collections.abc import Mapping
 from datetime import datetime
 
-from reminders.domain.outcomes import Delivered, Outcome, Rejected, Retry, Unknown
+from reminders.domain.outcomes import Blocked, Delivered, Outcome, Rejected, Retry, Unknown
 from reminders.providers.redaction import redact
 from reminders.providers.retry_after import parse_retry_after
 
@@ -15,6 +15,7 @@ _RETRIED = frozenset({408, 425, 429})
 _ASKS_FOR_A_PAUSE = frozenset({429, 503})
 _NOT_APPLIED = frozenset({501, 503, 505})
 """Server errors that say the request was not taken up (RFC 9110 sections 15.6.2, 15.6.4 and 15.6.6)."""
+_GONE, _CONFLICT = 410, 409
 _LARGEST_JSON = 16 * 1024
 # What an identifier looks like, and what a telephone number written with + or an e-mail address does not.
 _REFERENCE = re.compile(r"[A-Za-z0-9][A-Za-z0-9._:/-]{0,199}", re.ASCII)
@@ -26,24 +27,27 @@ def outcome_of(status: int, headers: Mapping[str, str], body_excerpt: bytes, *, 
     A 2xx is a success whatever its body is: broken, cut off, too large or binary. 408, 425, 429, 501, 503 and 505 say
     that the request was not applied; any other 5xx may hide an effect, and is repeated only to a receiver that keeps our
     contract and recognises the repeat. 3xx is refused,
-    because a redirected POST would reach an address that nobody checked. Any other 4xx is a decision of the receiver;
-    so is 409, which the contract reserves for a real conflict, while a repeat is answered like the first. What is no
-    final status (1xx, 600 and above) tells nothing. `now` dates a `Retry-After` that is a date.
+    because a redirected POST would reach an address that nobody checked. 429 and 503 with a `Retry-After` ask for a
+    pause, which is kept for the whole destination. 410 says that the destination is no more. Any other 4xx is a decision
+    of the receiver; so is 409, which the contract reserves for a real conflict, unless the first attempt may still be
+    under way. What is no final status (1xx, 600 and above) tells nothing. `now` dates a `Retry-After` that is a date.
     """
     error_class = f"http_{status}"
     if 200 <= status <= 299:
         return Delivered(_reference(headers, body_excerpt), status)
     if status in _RETRIED or 500 <= status <= 599:
-        after = None
-        if status in _ASKS_FOR_A_PAUSE and (value := _header(headers, "retry-after")):
-            after = parse_retry_after(value, now)
-        maybe_applied = status >= 500 and status not in _NOT_APPLIED
-        return Retry(error_class, _reason(status, headers, body_excerpt), status, after, maybe_applied)
+        reason = _reason(status, headers, body_excerpt)
+        asked = _header(headers, "retry-after") if status in _ASKS_FOR_A_PAUSE else None
+        after = parse_retry_after(asked, now) if asked else None
+        if after is not None:
+            return Blocked("destination", after, error_class, reason, status)
+        return Retry(error_class, reason, status, maybe_applied=status >= 500 and status not in _NOT_APPLIED)
     if 300 <= status <= 399:
         reason = f"HTTP {status}: redirects are not followed; make the final address the destination"
         return Rejected(error_class, reason, status)
     if 400 <= status <= 499:
-        return Rejected(error_class, _reason(status, headers, body_excerpt), status)
+        reason = _reason(status, headers, body_excerpt)
+        return Rejected(error_class, reason, status, gone=status == _GONE, may_be_our_own=status == _CONFLICT)
     return Unknown(error_class, f"HTTP {status} is not a final answer", status)
 
 

@@ -2,67 +2,22 @@
 
 from __future__ import annotations
 
-import contextlib
 import gzip
 import socket
-import threading
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, field, replace
-from datetime import UTC, datetime, timedelta
-from uuid import UUID
+from datetime import timedelta
 
 import pytest
 from standardwebhooks import Webhook
 
-from reminders.domain.delivery import Delivery
-from reminders.domain.outcomes import Delivered, Rejected, Retry, Unknown
+from integration.raw_receiver import MASTER, Receiver, delivery, post
+from reminders.domain.outcomes import Blocked, Delivered, Rejected, Retry, Unknown
 from reminders.providers.signing import derive_secret, format_secret
 from reminders.providers.webhook import WebhookProvider
 from reminders.settings import Secret, Settings
 
-MASTER = "a master secret for these tests"
 MALFORMED = Unknown("malformed_answer", "the answer is not HTTP, or its head is too large")
 OK = b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok"
-
-
-@dataclass
-class Request:
-    line: str
-    headers: dict[str, str]
-    body: bytes
-
-
-@dataclass
-class Receiver:
-    """Reads whole requests and lets `answer` write what it likes; a connection ends when `answer` returns False."""
-
-    answer: Callable[[socket.socket, Receiver], bool | None]
-    accepted: int = 0
-    requests: list[Request] = field(default_factory=list)
-
-    def __post_init__(self):
-        self.listener = socket.create_server(("127.0.0.1", 0))
-        self.url = f"http://127.0.0.1:{self.listener.getsockname()[1]}/hook?a=1"
-        threading.Thread(target=self._accept, daemon=True).start()
-
-    def _accept(self):
-        with contextlib.suppress(OSError):
-            while True:
-                connection, _ = self.listener.accept()
-                self.accepted += 1
-                threading.Thread(target=self._talk, args=(connection,), daemon=True).start()
-
-    def _talk(self, connection):
-        with contextlib.suppress(OSError, ValueError), connection, connection.makefile("rb") as stream:
-            while line := stream.readline():
-                headers = {}
-                while (header := stream.readline()) not in (b"\r\n", b""):
-                    name, _, value = header.decode("latin-1").partition(":")
-                    headers[name.lower()] = value.strip()
-                body = stream.read(int(headers.get("content-length", "0")))
-                self.requests.append(Request(line.decode().strip(), headers, body))
-                if self.answer(connection, self) is False:
-                    return
 
 
 @pytest.fixture
@@ -85,32 +40,6 @@ def receiver() -> Iterator[Callable[..., Receiver]]:
 @pytest.fixture
 def provider() -> WebhookProvider:
     return WebhookProvider(Settings(webhook_secret=Secret(MASTER), allow_private=True))
-
-
-def delivery(url, **changes):
-    plain = Delivery(
-        reminder_id=UUID(int=1),
-        delivery_key="rk_0123456789abcdef",
-        tenant_id="acme",
-        user_id="anna",
-        kind="invoice",
-        channel="webhook",
-        destination_id=UUID(int=2),
-        destination=url,
-        due_at=datetime(2026, 11, 29, 12, tzinfo=UTC),
-        zone=None,
-        reference="order-7",
-        slot="",
-        data={"text": "gr\u00fc\u00dfe"},
-        attempt=1,
-        body_format=1,
-    )
-    return replace(plain, **changes)
-
-
-def post(provider, url, *, deadline=5.0, **changes):
-    one = delivery(url, **changes)
-    return provider.send(one, provider.render(one), deadline)
 
 
 def test_the_request_is_what_the_contract_says(provider, receiver):
@@ -171,10 +100,10 @@ def test_a_large_body_arrives_whole(provider, receiver):
         (b"HTTP/1.1 102 Processing\r\n\r\n", Unknown("closed", "the far side closed the connection without an answer")),
         (b"HTTP/1.1 101 Switching Protocols\r\nUpgrade: x\r\n\r\n", Unknown("http_101", "HTTP 101 is not a final answer", 101)),
         (b"HTTP/1.1 999 What\r\n\r\n", Unknown("http_999", "HTTP 999 is not a final answer", 999)),
-        (b"HTTP/1.1 429 Slow\r\nRetry-After: 90\r\n\r\n", Retry("http_429", "HTTP 429", 429, timedelta(seconds=90))),
+        (b"HTTP/1.1 429 Slow\r\nRetry-After: 90\r\n\r\n", Blocked("destination", timedelta(seconds=90), "http_429", "HTTP 429", 429)),
         (b"HTTP/1.1 503 Busy\r\nRetry-After: NaN\r\n\r\n", Retry("http_503", "HTTP 503", 503, None)),
         (b"HTTP/1.1 500 Oops\r\nContent-Length: 4\r\n\r\nboom", Retry("http_500", "HTTP 500: boom", 500, None, maybe_applied=True)),
-        (b"HTTP/1.1 410 Gone\r\n\r\n", Rejected("http_410", "HTTP 410", 410)),
+        (b"HTTP/1.1 410 Gone\r\n\r\n", Rejected("http_410", "HTTP 410", 410, gone=True)),
         (b"HTTP/1.1 422 No\r\n\r\nanna@example.com is gone", Rejected("http_422", "HTTP 422: [redacted] is gone", 422)),
     ],
 )  # fmt: skip

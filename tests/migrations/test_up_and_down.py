@@ -76,7 +76,7 @@ def test_another_schema_holds_a_whole_ledger(empty_database, query, schema, monk
             connection, tenant_id="t", user_id="u", kind="k", channel="log", destination="d",
             due_at=datetime.now(UTC) - timedelta(minutes=1),
         )  # fmt: skip
-    (message,) = PostgresScan(database).lease(10, 60.0, made.id)
+    (message,) = PostgresScan(database).lease(10, 60.0, made.id).messages
     assert message.reminder_id == made.id
     database.close()
 

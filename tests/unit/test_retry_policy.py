@@ -8,12 +8,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from reminders.domain.outcomes import Delivered, Rejected, Retry, Unknown
-from reminders.domain.retry_policy import Bury, Deliver, Park, decide, next_delay
+from reminders.domain.outcomes import Blocked, Delivered, Rejected, Retry, Unknown
+from reminders.domain.retry_policy import Bury, Deliver, Park, Wait, as_known, decide, next_delay
 from reminders.settings import Settings
 
 AGAIN, NO = Retry("busy", ""), Rejected("gone", "")
 LOST, TIMED_OUT = Unknown("reset", ""), Unknown("timeout", "", timed_out=True)
+PAUSE = Blocked("destination", timedelta(seconds=90), "http_429", "")
 DELAYS = (5.0, 30.0, 300.0)
 
 
@@ -52,6 +53,46 @@ def test_the_table(outcome, certain, uncertain, review):
     assert decided(outcome) == certain
     assert decided(outcome, uncertain=True) == uncertain
     assert decided(outcome, uncertain=True, on_unknown="review") == review
+
+
+@pytest.mark.parametrize("state", [{}, {"attempts_used": 99}, {"uncertain": True}])
+def test_what_is_blocked_waits_for_the_hold_whatever_attempts_were_used(state):
+    assert decided(PAUSE, **state) == Wait(90.0, 1000.0)
+
+
+@pytest.mark.parametrize(("after", "seconds"), [(0, 1.0), (-5, 1.0), (0.2, 1.0), (900, 900.0), (1000, 1000.0)])
+def test_a_hold_lasts_a_second_at_least(after, seconds):
+    assert decided(Blocked("provider", timedelta(seconds=after), "", "")) == Wait(seconds, 1000.0)
+
+
+def test_a_hold_lasts_a_day_at_most():
+    assert decided(Blocked("provider", timedelta.max, "", ""), max_wait=1e6) == Wait(86400.0, 1e6)
+
+
+def test_waiting_for_holds_is_bounded_too():
+    assert decided(PAUSE, waited=910.0) == Wait(90.0, 90.0)
+    assert decided(PAUSE, waited=910.1) == Bury("destination")
+    assert decided(PAUSE, waited=910.1, uncertain=True) == Bury("unknown")
+
+
+def test_a_conflict_is_no_refusal_while_an_earlier_attempt_is_unknown():
+    conflict = Rejected("http_409", "conflict", 409, may_be_our_own=True)
+    assert as_known(conflict, on_unknown="repeat", uncertain=True) == Retry("http_409", "conflict", 409)
+    assert as_known(conflict, on_unknown="repeat", uncertain=False) is conflict
+    assert as_known(NO, on_unknown="repeat", uncertain=True) is NO
+
+
+@pytest.mark.parametrize(("on_unknown", "hidden"), [("repeat", False), ("look_up", True), ("review", True)])
+def test_an_error_that_may_hide_an_effect_is_unknown_where_nothing_deduplicates(on_unknown, hidden):
+    error = Retry("http_502", "bad gateway", 502, maybe_applied=True)
+    known = as_known(error, on_unknown=on_unknown, uncertain=False)
+    assert known == (Unknown("http_502", "bad gateway", 502) if hidden else error)
+
+
+@pytest.mark.parametrize(("outcome", "follows"), [(LOST, Park(5.0, "deliver")), (TIMED_OUT, Park(5.0, "retry"))])
+def test_what_can_be_looked_up_waits_for_its_look_up(outcome, follows):
+    assert decided(outcome, on_unknown="look_up") == follows
+    assert decided(outcome, on_unknown="look_up", attempts_used=8) == Bury("unknown")
 
 
 @pytest.mark.parametrize(("outcome", "follows"), [(AGAIN, Park(5.0, "deliver")), (NO, Bury("destination")), (LOST, Bury("unknown"))])  # fmt: skip
@@ -101,12 +142,12 @@ def test_the_delays_are_taken_in_turn_and_the_last_one_ever_after(used, delay):
 
 
 @given(
-    outcome=st.sampled_from([AGAIN, NO, LOST, TIMED_OUT, Retry("busy", "", after=timedelta(days=1))]),
+    outcome=st.sampled_from([AGAIN, NO, LOST, TIMED_OUT, PAUSE, Retry("busy", "", after=timedelta(days=1))]),
     state=st.fixed_dictionaries(
         {
             "attempts_used": st.integers(1, 20),
             "uncertain": st.booleans(),
-            "on_unknown": st.sampled_from(["repeat", "review"]),
+            "on_unknown": st.sampled_from(["repeat", "look_up", "review"]),
             "waited": st.floats(0, 1e6),
             "jitter": st.floats(0, 1, exclude_max=True),
         }
@@ -116,8 +157,8 @@ def test_whatever_happens_it_ends_and_nothing_unknown_is_repeated_where_it_must_
     follows = decided(outcome, **state)
     unknown = state["uncertain"] or isinstance(outcome, Unknown)
     assert follows != Deliver()
-    if isinstance(follows, Park):
-        assert state["attempts_used"] < 8
+    if isinstance(follows, Park | Wait):
+        assert state["attempts_used"] < 8 or outcome is PAUSE
         assert state["waited"] + follows.seconds <= 1000.0
         assert not (unknown and state["on_unknown"] == "review")
         assert not isinstance(outcome, Rejected)

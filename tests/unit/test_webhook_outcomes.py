@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from reminders.domain.outcomes import Delivered, Rejected, Retry, Unknown
+from reminders.domain.outcomes import Blocked, Delivered, Rejected, Retry, Unknown
 from reminders.providers.retry_after import parse_retry_after
 from reminders.providers.webhook_outcomes import outcome_of
 
@@ -35,10 +35,15 @@ def test_every_redirect_is_refused_and_says_so(status):
 
 
 @pytest.mark.parametrize(
-    "status", [400, 401, 402, 403, 404, 405, 406, 409, 410, 411, 413, 414, 415, 418, 421, 422, 424, 426, 428, 431, 451]
+    "status", [400, 401, 402, 403, 404, 405, 406, 411, 413, 414, 415, 418, 421, 422, 424, 426, 428, 431, 451]
 )
 def test_other_4xx_are_the_receivers_decision(status):
     assert outcome(status, body=b"no such hook") == Rejected(f"http_{status}", f"HTTP {status}: no such hook", status)
+
+
+def test_410_disables_the_destination_and_409_may_be_our_own_doing():
+    assert outcome(410) == Rejected("http_410", "HTTP 410", 410, gone=True)
+    assert outcome(409) == Rejected("http_409", "HTTP 409", 409, may_be_our_own=True)
 
 
 @pytest.mark.parametrize("status", [408, 425, 429, 501, 503, 505])
@@ -131,9 +136,8 @@ def test_a_reason_does_not_hold_binary(headers, body):
 def test_retry_after_is_understood_and_clamped(value, seconds):
     expected = timedelta(seconds=seconds)
     for status in (429, 503):
-        result = outcome(status, {"retry-after": value})
-        assert isinstance(result, Retry)
-        assert result.after == expected
+        result = outcome(status, {"retry-after": value}, b"slow down")
+        assert result == Blocked("destination", expected, f"http_{status}", f"HTTP {status}: slow down", status)
 
 
 @pytest.mark.parametrize(

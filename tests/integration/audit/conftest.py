@@ -14,11 +14,8 @@ from reminders.ledger import finalizing, giving_back
 from reminders.ledger.database import Database, driver_url
 from reminders.ledger.migrations import migrate
 from reminders.ledger.status import make_partitions
+from tables import TABLES
 
-TABLES = (
-    "ticks", "dead_letters", "delivery_attempts", "notification_deliveries", "due", "reminders", "destinations", "keys_seen",
-    "purges",
-)  # fmt: skip
 LAST_MONTH = "delivery_attempts_last_month"
 
 

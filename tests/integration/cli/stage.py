@@ -11,7 +11,7 @@ from click.testing import Result
 
 from reminders.domain.identity import uuid7
 from reminders.domain.outcomes import Outcome
-from reminders.domain.retry_policy import Bury, Decision, Deliver, Park
+from reminders.domain.retry_policy import Bury, Decision, Deliver, Park, Wait
 from reminders.ledger import scheduling
 from reminders.ledger.claiming import PostgresClaims
 from reminders.ledger.database import Database
@@ -57,7 +57,7 @@ class Stage:
 
     def lease(self) -> tuple[list[UUID], UUID]:
         token = uuid7()
-        return [message.reminder_id for message in PostgresScan(self.database).lease(100, 60.0, token)], token
+        return [message.reminder_id for message in PostgresScan(self.database).lease(100, 60.0, token).messages], token
 
     def publish(self) -> list[UUID]:
         leased, token = self.lease()
@@ -78,6 +78,8 @@ class Stage:
                 answer = finalize.finalize_delivered_if_sending(claim, report)
             case Park():
                 answer = finalize.finalize_parked_if_sending(claim, report, decision)
+            case Wait():
+                answer = finalize.finalize_waiting_if_sending(claim, report, decision)
             case Bury():
                 answer = finalize.finalize_buried_if_sending(claim, report, decision)
         assert answer == "done"

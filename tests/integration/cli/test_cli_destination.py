@@ -5,7 +5,10 @@ import pytest
 from integration.cli.stage import ADDRESS, lines, only
 from reminders.domain.identity import destination_id
 
-KEYS = {"v", "id", "tenant_id", "channel", "deduplicates", "deduplicates_set", "created_at", "reminders", "live"}
+KEYS = {
+    "v", "id", "tenant_id", "channel", "deduplicates", "deduplicates_set", "created_at", "reminders", "live", "held_until",
+    "hold_reason", "disabled_at", "disabled_reason", "enabled_at", "enabled_reason",
+}  # fmt: skip
 PLACE = str(destination_id("acme", "webhook", ADDRESS))
 NAMED = ["--tenant", "acme", "--channel", "webhook", "--to", ADDRESS]
 

@@ -11,11 +11,7 @@ from integration.ledger import audit
 from integration.ledger.world import World
 from reminders.ledger import finalizing, giving_back
 from reminders.ledger.database import Database, driver_url
-
-TABLES = (
-    "ticks", "dead_letters", "delivery_attempts", "notification_deliveries", "due", "reminders", "destinations", "keys_seen",
-    "purges",
-)  # fmt: skip
+from tables import TABLES
 
 
 @pytest.fixture(scope="package")

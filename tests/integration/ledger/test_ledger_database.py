@@ -40,7 +40,7 @@ def test_behind_a_pooler_that_hands_out_another_server_connection_plain_sql_is_u
     with own.transaction() as connection, connection.cursor() as cursor:
         cursor.execute("DEALLOCATE ALL")
     assert scan.look(10).due == 1
-    assert [message.reminder_id for message in scan.lease(10, 60.0, uuid7())] == [made.id]
+    assert [message.reminder_id for message in scan.lease(10, 60.0, uuid7()).messages] == [made.id]
     assert PostgresClaims(own, worker="w", formats={}).claim(made.id, made.delivery_key, uuid7(), CLAIM) is not None
     assert prepared(own) == set()
 
@@ -121,7 +121,7 @@ def test_a_connection_that_leads_to_a_read_only_node_is_given_up(world, own):
         cursor.execute("SET SESSION default_transaction_read_only = on")
     with pytest.raises(DATABASE_AWAY):
         scan.lease(10, 60.0, uuid7())
-    assert [message.reminder_id for message in scan.lease(10, 60.0, uuid7())] == [made.id]
+    assert [message.reminder_id for message in scan.lease(10, 60.0, uuid7()).messages] == [made.id]
 
 
 def test_a_transaction_of_ours_that_stands_still_is_ended_by_postgres(own):

@@ -45,7 +45,7 @@ def frozen(world, **wanted):
 
 
 def expired(world, stage):
-    made = stage(world, world.schedule(expires_at=NOW + timedelta(hours=1)), 3500.0)
+    made = stage(world, world.schedule(expires_at=world.lapse(3600)), 3500.0)
     assert world.deliver(ScriptedProvider(), now=world.lapse(3701))(made.id, made.delivery_key) == "expired"
     return made
 

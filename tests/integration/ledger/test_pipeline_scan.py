@@ -40,12 +40,12 @@ def test_two_scans_at_once_lease_disjoint_rows(world):
 
     def lease():
         barrier.wait()
-        return PostgresScan(world.database).lease(120, LEASE, uuid7())
+        return PostgresScan(world.database).lease(120, LEASE, uuid7()).messages
 
     first, second = (set(ids(each.result(timeout=20))) for each in (world.start(lease), world.start(lease)))
     assert first.isdisjoint(second)
     assert max(len(first), len(second)) <= 120
-    rest = set(ids(PostgresScan(world.database).lease(500, LEASE, uuid7())))
+    rest = set(ids(PostgresScan(world.database).lease(500, LEASE, uuid7()).messages))
     assert first | second | rest == {each.id for each in made}
     assert rest.isdisjoint(first | second)
 
@@ -56,7 +56,7 @@ def test_rows_another_scan_has_locked_are_passed_over_not_waited_for(world):
     with holder.cursor() as cursor:
         cursor.execute("SELECT id FROM reminders.due ORDER BY wake_at LIMIT 4 FOR NO KEY UPDATE")
         held = {row[0] for row in cursor.fetchall()}
-    leased = {str(each) for each in ids(PostgresScan(world.database).lease(100, LEASE, uuid7()))}
+    leased = {str(each) for each in ids(PostgresScan(world.database).lease(100, LEASE, uuid7()).messages)}
     assert leased == {str(each.id) for each in made} - held
 
 
@@ -76,11 +76,11 @@ def test_no_plan_leases_more_than_the_batch(world, plan):
     url = world.database.url.update_query_dict({"options": PLANS[plan]})
     own = Database(url.render_as_string(hide_password=False), schema="reminders", pool_size=2)
     ledger = PostgresScan(own)
-    assert len(ledger.lease(7, LEASE, uuid7())) == 7
+    assert len(ledger.lease(7, LEASE, uuid7()).messages) == 7
     assert len(ledger.lease_from_lanes([("tenant-a", 50)], 9, LEASE, uuid7()).messages) == 9
     assert len(ledger.lease_from_lanes([("tenant-a", 5)], 9, LEASE, uuid7()).messages) == 5
     assert world.sql("SELECT count(*) FROM reminders.due WHERE status = 'leased'")[0][0] == 21
-    assert len(ledger.lease(500, LEASE, uuid7())) == len(made) - 21
+    assert len(ledger.lease(500, LEASE, uuid7()).messages) == len(made) - 21
     own.close()
 
 
@@ -101,7 +101,7 @@ def test_a_lease_that_ended_is_leased_again(world):
     """Killed after the lease was committed, before publishing."""
     made = world.schedule()
     leased_at = world.lapse(0)
-    assert len(PostgresScan(world.database, leased_at).lease(10, LEASE, uuid7())) == 1
+    assert len(PostgresScan(world.database, leased_at).lease(10, LEASE, uuid7()).messages) == 1
     assert world.published(leased_at + timedelta(seconds=LEASE - 1)) == []
     assert ids(world.published(leased_at + timedelta(seconds=LEASE))) == [made.id]
 
@@ -112,7 +112,7 @@ def test_the_mark_of_a_lease_that_was_lost_marks_nothing(world):
     slow, fast = uuid7(), uuid7()
     PostgresScan(world.database).lease(10, LEASE, slow)
     late = PostgresScan(world.database, world.lapse(LEASE + 1))
-    assert len(late.lease(10, LEASE, fast)) == 1
+    assert len(late.lease(10, LEASE, fast).messages) == 1
     assert late.mark_published_if_leased([made.id], slow, REDELIVER) == []
     assert late.mark_published_if_leased([made.id], fast, REDELIVER) == [made.id]
     late.take_back_if_published([made.id], slow, LEASE)

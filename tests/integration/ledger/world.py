@@ -18,6 +18,7 @@ from sqlalchemy.dialects.postgresql.psycopg2 import PGDialect_psycopg2
 import reminders
 from reminders.bootstrap import DATABASE_FAULTS
 from reminders.domain.identity import uuid7
+from reminders.domain.look_ups import Found
 from reminders.domain.outcomes import Delivered
 from reminders.ledger.claiming import PostgresClaims
 from reminders.ledger.closing_letters import redrive
@@ -99,12 +100,30 @@ class ScriptedProvider:
         return outcome() if callable(outcome) else outcome
 
 
+class AskedProvider(ScriptedProvider):
+    """One whose far side can be asked for a key: answers with the next of `answers`, or has found it."""
+
+    looks_up = True
+
+    def __init__(self, *outcomes: Any, answers: Sequence[Any] = ()) -> None:
+        super().__init__(*outcomes)
+        self.answers = deque(answers)
+        self.asked: list[str] = []
+
+    def look_up(self, delivery, deadline: float):
+        self.asked.append(delivery.delivery_key)
+        answer = self.answers.popleft() if self.answers else Found("theirs")
+        return answer() if callable(answer) else answer
+
+
 @dataclass
 class World:
     """What a test of the ledger needs at hand."""
 
     database: Any
     broker: Broker = field(default_factory=Broker)
+    look_ups: tuple[str, ...] = ()
+    """The channels whose far side can be asked for a key."""
     _threads: ThreadPoolExecutor = field(default_factory=lambda: ThreadPoolExecutor(max_workers=32))
     _connections: list[Any] = field(default_factory=list)
     _names: Any = field(default_factory=itertools.count)
@@ -194,7 +213,7 @@ class World:
         return self.broker.take()
 
     def claims(self, now: datetime | None = None, worker: str = "worker-1") -> PostgresClaims:
-        return PostgresClaims(self.database, worker=worker, formats={"log": 1}, now=now)
+        return PostgresClaims(self.database, worker=worker, formats={"log": 1}, look_ups=self.look_ups, now=now)
 
     def claim(self, made: Any, *, now: datetime | None = None, worker: str = "worker-1"):
         """Claim a reminder that is leased or published."""

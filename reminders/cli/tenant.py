@@ -1,0 +1,150 @@
+"""`reminders tenant`: what tenants want otherwise than the installation, and which of their channels are held."""
+
+from __future__ import annotations
+
+from typing import Any, Literal
+
+import click
+
+from reminders.cli.printing import print_fields, print_json, print_table
+from reminders.cli.session import session
+from reminders.cli.values import json_option, limit_option
+from reminders.domain.durations import parse_delays
+from reminders.domain.errors import InvalidInput
+from reminders.domain.request import checked_text
+from reminders.ledger.destination_state import release_channel
+from reminders.ledger.tenant_policies import ALL_CHANNELS, TenantChannel, known, set_policy
+from reminders.providers import registry
+
+DEFAULT: Literal["default"] = "default"
+MOST_ROWS = 1_000_000
+
+
+@click.group(short_help="Tenants: what each wants otherwise, and which channels are held.")
+def tenant() -> None:
+    """Tenants: what each wants otherwise than the installation, and which of their channels are held."""
+
+
+@tenant.command("set", short_help="Set a tenant's policies.")
+@click.argument("tenant_id", metavar="TENANT")
+@click.option("--channel", help="Over this channel only; without it, over all that have no word of their own.")
+@click.option(
+    "--on-unknown",
+    type=click.Choice(["look_up", "review", DEFAULT]),
+    help="What follows an unknown outcome at least; a destination can only be treated more strictly than it promises.",
+)
+@click.option("--retry-delays", metavar="5s,1m,...|default", help="Delays between attempts; the last one ever after.")
+@json_option
+def set_tenant(
+    tenant_id: str,
+    *,
+    channel: str | None,
+    on_unknown: Literal["look_up", "review", "default"] | None,
+    retry_delays: str | None,
+    as_json: bool,
+) -> None:
+    """Set what happens to a tenant's reminders after attempts that failed or whose outcome is unknown.
+
+    Claims from now on go by it; what is left out stays as it is. Where a channel cannot look a key up, `look_up` means
+    `review`. `review` for all channels is not softened by a channel's own word.
+    """
+    if on_unknown is None and retry_delays is None:
+        raise click.UsageError("Give --on-unknown, --retry-delays or both.")
+    whose = checked_text("tenant_id", tenant_id)
+    with session() as ledger:
+        delays = _read_delays(retry_delays, ledger.settings.max_wait)
+        set_policy(ledger.database, whose, _read_channel(channel), on_unknown=on_unknown, retry_delays=delays)
+        found = known(ledger.database, tenant=whose, limit=MOST_ROWS)
+    _print(whose, found, as_json=as_json)
+
+
+@tenant.command("show", short_help="Show one tenant's policies and holds.")
+@click.argument("tenant_id", metavar="TENANT")
+@json_option
+def show_tenant(tenant_id: str, *, as_json: bool) -> None:
+    """Show what is set for one tenant, and which of its channels are held. Nothing set is no error."""
+    whose = checked_text("tenant_id", tenant_id)
+    with session() as ledger:
+        found = known(ledger.database, tenant=whose, limit=MOST_ROWS)
+    _print(whose, found, as_json=as_json)
+
+
+@tenant.command("list", short_help="List policies and holds of all tenants.")
+@limit_option(100, "lines")
+@json_option
+def list_tenants(*, limit: int, as_json: bool) -> None:
+    """List what is set or held, a line for each tenant and channel. Tenants of which nothing is are left out."""
+    with session() as ledger:
+        found = known(ledger.database, tenant=None, limit=limit)
+    if as_json:
+        for each in found:
+            print_json({"tenant_id": each.tenant_id, **_fields(each)})
+    else:
+        _print_rows(found)
+
+
+@tenant.command("release", short_help="End the hold of a tenant's channel early.")
+@click.argument("tenant_id", metavar="TENANT")
+@click.option("--channel", required=True, help="Which of its channels.")
+@json_option
+def release_tenant(tenant_id: str, *, channel: str, as_json: bool) -> None:
+    """End the hold of a channel whose credentials were refused, and let the tenant's waiting reminders go at once."""
+    whose, which = checked_text("tenant_id", tenant_id), _read_channel(channel)
+    with session() as ledger:
+        woken, was_held = release_channel(ledger.database, whose, which)
+    shown = {"tenant_id": whose, "channel": which, "was_held": was_held, "woken": woken}
+    if as_json:
+        print_json(shown)
+    else:
+        print_fields([(name.replace("_", " "), value) for name, value in shown.items()])
+
+
+def _read_channel(channel: str | None) -> str:
+    if channel is None:
+        return ALL_CHANNELS
+    if channel not in registry.channels():
+        known_channels = ", ".join(registry.channels())
+        raise InvalidInput("channel", f"{channel[:60]!r} is not installed; known channels: {known_channels}")
+    return channel
+
+
+def _read_delays(text: str | None, max_wait: float) -> tuple[float, ...] | Literal["default"] | None:
+    if text is None:
+        return None
+    if text == DEFAULT:
+        return DEFAULT
+    try:
+        delays = parse_delays(text)
+    except ValueError as error:
+        raise InvalidInput("--retry-delays", str(error)) from None
+    if max(delays) > max_wait:
+        raise InvalidInput(
+            "--retry-delays", f"longest {max(delays):g} s; none may exceed REMINDERS_MAX_WAIT ({max_wait:g} s)"
+        )
+    return delays
+
+
+def _fields(found: TenantChannel) -> dict[str, Any]:
+    names = ("channel", "on_unknown", "retry_delays", "held_until", "hold_reason")
+    return {name: getattr(found, name) for name in names}
+
+
+def _print(whose: str, found: list[TenantChannel], *, as_json: bool) -> None:
+    if as_json:
+        print_json({"tenant_id": whose, "policies": [_fields(each) for each in found]})
+    elif found:
+        _print_rows(found)
+    else:
+        print(
+            "Nothing is set or held for this tenant; the installation's settings and its destinations' promises hold."
+        )
+
+
+def _print_rows(found: list[TenantChannel]) -> None:
+    headings = ("tenant", "channel", "on unknown", "retry delays", "held until", "why held")
+    print_table(headings, [_row(each) for each in found])
+
+
+def _row(found: TenantChannel) -> list[object]:
+    delays = ",".join(f"{each:g}s" for each in found.retry_delays) if found.retry_delays else None
+    return [found.tenant_id, found.channel or "(all)", found.on_unknown, delays, found.held_until, found.hold_reason]

@@ -1,0 +1,6 @@
+"""The ledger's tables, to be emptied between tests."""
+
+TABLES = (
+    "ticks", "dead_letters", "delivery_attempts", "notification_deliveries", "due", "reminders", "destinations",
+    "channel_holds", "tenant_policies", "keys_seen", "purges",
+)  # fmt: skip
