@@ -17,7 +17,7 @@ from reminders.ledger.status import make_partitions
 
 TABLES = (
     "ticks", "dead_letters", "delivery_attempts", "notification_deliveries", "due", "reminders", "destinations", "keys_seen",
-    "purges",
+    "purges", "shutdowns",
 )  # fmt: skip
 LAST_MONTH = "delivery_attempts_last_month"
 

@@ -14,7 +14,7 @@ from reminders.ledger.database import Database, driver_url
 
 TABLES = (
     "ticks", "dead_letters", "delivery_attempts", "notification_deliveries", "due", "reminders", "destinations", "keys_seen",
-    "purges",
+    "purges", "shutdowns",
 )  # fmt: skip
 
 
