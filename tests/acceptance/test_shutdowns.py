@@ -131,6 +131,37 @@ def test_killed_in_its_shutdown_a_workers_call_is_repeated_with_the_others_and_n
 
 
 @pytest.mark.timeout(120)
+@pytest.mark.parametrize("deduplicates", [True, False], ids=["deduplicates", "does not"])
+def test_a_frozen_worker_that_wakes_after_its_claims_end_changes_nothing_but_its_record(
+    home: Path, receiver: ScriptedReceiver, deduplicates: bool
+) -> None:
+    gate = hang_first_call(receiver, "frozen")
+    short = {"REMINDERS_HTTP_DEADLINE": "4s", "REMINDERS_CLAIM": "10s", **ONE_SLOT}
+    with installation(home, **short) as stack:
+        if not deduplicates:
+            name = ("--tenant", "t", "--channel", "webhook", "--to", receiver.url)
+            stack.schedule(receiver.url, ["later"], due_in=3600)
+            stack.cli("destination", "set", *name, "--deduplicates", "no")
+        stack.start("beat", "scanner", "worker", "alone")
+        worker = worker_of(stack, "worker")
+        made = stack.schedule(receiver.url, ["frozen"])[0]
+        receiver.wait_for(lambda r: r.calls.total() == 1, 30, "it is in mid-call")
+        worker.suspend()
+        gate.set()
+        ends_as = "delivered" if deduplicates else "dead"
+        status = "SELECT 1 FROM reminders_v1 WHERE reference = 'frozen' AND status = %s"
+        wait_until(lambda: stack.query(status, ends_as), 40, f"its claim has ended, and it is {ends_as}")
+        worker.resume()
+        late = "SELECT outcome FROM delivery_attempts WHERE claim_number = 1 AND decision LIKE 'late: %%'"
+        (outcome,) = wait_until(lambda: stack.query(late), 20, "the frozen worker has reported")[0]
+        assert receiver.calls == {made.delivery_key: 2 if deduplicates else 1}
+        assert receiver.overlaps == 0
+        # Where nobody had sent it again, a success that it could still read ends the review.
+        ends_as = "delivered" if outcome == "delivered" else ends_as
+        wait_until(lambda: stack.query(status, ends_as), 10, f"it is {ends_as}")
+
+
+@pytest.mark.timeout(120)
 def test_a_shutdown_that_cannot_be_noted_is_no_slower(home: Path) -> None:
     with installation(home, **ONE_SLOT) as stack:
         stack.start("worker")
