@@ -57,7 +57,8 @@ JOIN {s}.delivery_attempts a ON a.delivery_key = b.delivery_key AND a.claim_numb
     ),
     Check(
         "attempts_missing",
-        "Of what is live or in review, the attempts that the ledger has counted since the last redrive are those on record.",
+        "Of what is live or in review, the attempts that the ledger has counted since the last redrive are those on record. "
+        "(One that its worker's shutdown cut off is not counted.)",
         "live",
         f"""
 SELECT c.reminder_id, c.delivery_key, c.counted || ' attempts counted, ' || count(DISTINCT a.claim_number) || ' on record'
