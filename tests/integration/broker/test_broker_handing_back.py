@@ -2,6 +2,7 @@
 
 import signal
 from datetime import UTC, datetime, timedelta
+from time import monotonic
 from uuid import uuid4
 
 import psutil
@@ -128,6 +129,23 @@ def test_a_worker_hands_back_what_waits_for_its_time_and_finishes_what_it_has_be
     assert parent.wait(15) == 0
     assert [note[2] for note in probe.notes("deliver")] == ["wait"]
     assert (server.client.llen(QUEUE), server.client.hlen(UNACKED)) == (3, 0)
+
+
+def test_a_worker_whose_call_outlasts_the_grace_is_killed_then(probe, publish):
+    parent = probe.parent(("worker", ["-m", *worker_argv("deliver", concurrency=1)]), grace=2)
+    probe.await_ready()
+    publish("wait")
+    eventually(lambda: probe.notes("begin"), 10)
+    (worker,) = psutil.Process(parent.pid).children()
+
+    began = monotonic()
+    parent.send_signal(signal.SIGTERM)
+
+    assert parent.wait(10) == 0
+    assert 1.9 < monotonic() - began < 6
+    assert not worker.is_running()
+    assert "worker did not stop within 2 s; killing it" in probe.output()
+    assert probe.notes("deliver") == []
 
 
 def test_a_broker_that_is_away_delays_no_shutdown(probe, server):
