@@ -22,6 +22,7 @@ from reminders.settings import Secret
 
 ONE_SLOT = {"REMINDERS_PROCESSES": "1", "REMINDERS_CONCURRENCY": "1"}
 LONG_CALLS = {"REMINDERS_HTTP_DEADLINE": "40s", "REMINDERS_CLAIM": "60s", "REMINDERS_GRACE": "50s"}
+SHORT_CLAIM = {"REMINDERS_HTTP_DEADLINE": "15s", "REMINDERS_CLAIM": "21s", "REMINDERS_GRACE": "30s"}
 SETTINGS = {**ONE_SLOT, **LONG_CALLS, "REMINDERS_IN_FLIGHT": "64"}
 HANDED_BACK_WITHIN = 6.0
 """Seconds; twice what it should take, and far below the end of a hanging call, the grace and every deadline."""
@@ -112,7 +113,7 @@ def test_killed_in_its_shutdown_a_workers_call_is_repeated_with_the_others_and_n
 ) -> None:
     """No line serves `alone`, and a burnt attempt would be one too many."""
     gate = hang_first_call(receiver, "hanging")
-    with installation(home, REMINDERS_MAX_ATTEMPTS="1", **ONE_SLOT, **LONG_CALLS) as stack:
+    with installation(home, REMINDERS_MAX_ATTEMPTS="1", **ONE_SLOT, **SHORT_CLAIM) as stack:
         stack.start("beat", "scanner", "worker")
         worker = worker_of(stack, "worker")
         stack.schedule(receiver.url, ["hanging"])
