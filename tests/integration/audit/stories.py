@@ -7,12 +7,12 @@ from functools import partial
 
 import reminders
 from integration.audit.aging import AGAIN, DAY, HOUR, LOST, MINUTE, NO
+from integration.audit.shutdown_stories import SHUTDOWN_STORIES
 from integration.ledger.world import CLAIM, NOW, ScriptedProvider
 from reminders.domain.outcomes import Delivered
 from reminders.ledger.closing_letters import discard, redrive, resolve
 from reminders.ledger.destinations import set_deduplicates
 from reminders.ledger.review import LetterFilter
-from reminders.ledger.shutdowns import record_shutdown
 from reminders.operate.retention import purge
 
 DONE = Delivered("r")
@@ -75,28 +75,6 @@ def given_back_alone_cancelled_and_uncertain(w):
 def worker_lost(w, **wanted):
     made = w.schedule(**wanted)
     return made, w.died(made)
-
-
-def shut_down(w, *, route=None, **wanted):
-    """Its worker was told to stop and ended during the call."""
-    made = w.schedule(**wanted)
-    worker = f"worker-of-{made.id}"
-    w.published()
-    if route:
-        w.sql("UPDATE reminders.due SET route = %s WHERE id = %s", route, str(made.id))
-    claim = w.aged(w.claim(made, worker=worker), CLAIM + 1)
-    record_shutdown(w.database, worker, 3.0)
-    assert w.repair(0.0) == 1
-    return made, claim
-
-
-def late_after_a_shutdown(w, outcome, *more):
-    made, claim = shut_down(w)
-    w.finish(claim, outcome)
-    assert w.violations() == []
-    for each in more:
-        w.age(10 * MINUTE)
-        w.run(made, each)
 
 
 def late(w, outcome):
@@ -298,12 +276,7 @@ STORIES = {
     "worker lost": worker_lost,
     "worker lost, for review": lambda w: worker_lost(w, deduplicates=False),
     "worker lost, delivered then": lambda w: w.run(worker_lost(w)[0]),
-    "shut down": shut_down,
-    "shut down, for review": lambda w: shut_down(w, deduplicates=False),
-    "shut down while alone": lambda w: shut_down(w, route="alone"),
-    "shut down, then refused": lambda w: w.run(shut_down(w)[0], NO),
-    "shut down, late retry, refused": lambda w: late_after_a_shutdown(w, AGAIN, LOST, NO),
-    "shut down, late success": lambda w: late_after_a_shutdown(w, DONE, LOST),
+    **SHUTDOWN_STORIES,
     "convicted": convicted,
     "convicted and redriven": lambda w: w.redrive(convicted(w), checked=True),
     "late retry": lambda w: late(w, AGAIN),
