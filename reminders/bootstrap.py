@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import secrets
 import socket
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
@@ -15,6 +16,7 @@ from reminders.broker.publishing import KombuPublisher
 from reminders.domain.errors import RemindersError, SettingsError
 from reminders.embedded import attach
 from reminders.embedded_secret import with_laptop_defaults
+from reminders.ledger import shutdowns
 from reminders.ledger.claiming import PostgresClaims
 from reminders.ledger.database import DATABASE_AWAY, Database
 from reminders.ledger.finalizing import PostgresFinalize
@@ -167,4 +169,22 @@ def deliver_of(settings: Settings, db: Database, *, worker: str) -> Deliver:
 @lru_cache(maxsize=1)
 def deliver() -> Deliver:
     """This process's deliver stage."""
-    return deliver_of(installation(), database(), worker=f"{socket.gethostname()}:{os.getpid()}")
+    return deliver_of(installation(), database(), worker=worker_name(os.getpid()))
+
+
+@lru_cache(maxsize=1)
+def worker_name(pid: int) -> str:
+    """What claims call this process, by its id: no other ever has the name, though hosts give ids again."""
+    return f"{socket.gethostname()}:{pid}:{secrets.token_hex(4)}"
+
+
+def record_shutdown(ago: float) -> None:
+    """Note in the ledger that this process was told to stop `ago` seconds ago.
+
+    Over a connection of its own, since those of the pool may all be in use. Raises `DATABASE_FAULTS`.
+    """
+    own = open_database(installation(), pool_size=1)
+    try:
+        shutdowns.record_shutdown(own, worker_name(os.getpid()), ago)
+    finally:
+        own.close()

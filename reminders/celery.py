@@ -14,11 +14,12 @@ from celery.bin.base import CLIContext
 from kombu.exceptions import OperationalError
 from kombu.utils.url import sanitize_url
 
+from reminders.broker.handing_back import HandBack
 from reminders.broker.link import BrokerAway, Link
 from reminders.broker.log_pace import pace_logs
-from reminders.broker.shutdown import shutting_down
+from reminders.broker.shutdown import note_shutdown, shutting_down
 from reminders.broker.watch import watch
-from reminders.celery_options import SCAN_TASK, options
+from reminders.celery_options import DELIVERY_QUEUES, SCAN_TASK, options
 from reminders.domain.errors import RemindersError, ServiceUnavailable, SettingsError
 from reminders.flower_guard import guard_flower
 from reminders.settings import Settings, load
@@ -67,6 +68,7 @@ class _Options(Mapping[str, Any]):
 
 
 app.config_from_object(_Options())
+app.steps["worker"].add(HandBack)
 
 
 def wake_scan(settings: Settings) -> None:
@@ -93,6 +95,8 @@ def _on_worker_init(sender: Any, **_: Any) -> None:
         readiness.check_worker(tuple(app.amqp.queues.consume_from))
     except RemindersError as error:
         raise SystemExit(str(error)) from error  # Celery's signals log and pass over any other exception
+    if any(queue in DELIVERY_QUEUES for queue in app.amqp.queues.consume_from):
+        note_shutdown(bootstrap.record_shutdown, bootstrap.DATABASE_FAULTS)
     settings = load()
     watch(sender, settings, lambda: wake_scan(settings), bootstrap.scan_looked_at)
 

@@ -2,7 +2,41 @@
 
 from __future__ import annotations
 
-from threading import Event
+import logging
+from collections.abc import Callable
+from threading import Event, Thread
+from time import monotonic
+
+logger = logging.getLogger(__name__)
 
 shutting_down = Event()
 """Set once the worker was told to stop. Work that is claimed is finished; nothing new is begun, no waiting goes on."""
+given_up = Event()
+"""Set before a worker stops itself because it no longer works: that was nobody's wish, and what it worked on may be why."""
+AGAIN_AFTER = 1.0
+"""Seconds between two attempts to note a shutdown."""
+
+
+def note_shutdown(record: Callable[[float], None], faults: tuple[type[Exception], ...]) -> None:
+    """Have `record` called, with the seconds since, once this worker is told to stop; again after any of `faults`.
+
+    All in a thread of its own, which nobody waits for: neither a signal handler nor the shutdown has to do with it.
+    """
+    Thread(target=_note, args=(record, faults), name="shutdown", daemon=True).start()
+
+
+def _note(record: Callable[[float], None], faults: tuple[type[Exception], ...]) -> None:
+    shutting_down.wait()
+    told_at = monotonic()
+    pause = Event()
+    while not given_up.is_set():
+        try:
+            record(monotonic() - told_at)
+        except faults:
+            # Crash here: whatever is claimed and left unfinished counts as a death.
+            pause.wait(AGAIN_AFTER)
+        except Exception as error:  # noqa: BLE001 - a note that cannot be made must not get in the way of the shutdown
+            logger.warning("shutdown.not_recorded error=%s", type(error).__name__)
+            return
+        else:
+            return

@@ -6,9 +6,10 @@ a task), and hands whatever it pops from a queue to code that ends the worker wh
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager, suppress
 from functools import partial
+from queue import Empty
 from time import monotonic
 from typing import Any
 
@@ -16,6 +17,7 @@ import celery.app.amqp
 import kombu.connection
 from kombu.exceptions import OperationalError
 from kombu.transport import redis as stock
+from kombu.transport import virtual
 from redis import RedisError
 
 from reminders.broker.envelope import fault_of
@@ -63,6 +65,11 @@ class QoS(stock.QoS):
             self._on_collect.cancel()
             return
         super().restore_unacked_once(stderr)  # type: ignore[no-untyped-call]
+
+    def hand_back(self, delivery_tag: str) -> None:
+        """Put a message that was taken back where it came from: it is the next of its queue again."""
+        self.restore_by_tag(delivery_tag)  # type: ignore[no-untyped-call]
+        virtual.QoS.ack(self, delivery_tag)  # type: ignore[no-untyped-call]
 
     @contextmanager
     def pipe_or_acquire(self, pipe: Any = None, client: Any = None) -> Iterator[Any]:
@@ -114,6 +121,22 @@ class Channel(stock.Channel):
         if self._kept_client is None or self._kept_client.connection_pool is not self.pool:
             self._kept_client = super()._create_client()  # type: ignore[no-untyped-call]
         return self._kept_client
+
+    def finish_poll(self) -> None:
+        """Wait for the answer if a message has been asked for: a second at most while the broker answers at all.
+
+        Called when nothing is consumed any more, so a message that comes goes back to its queue.
+        """
+        if self._in_poll:
+            with suppress(Empty):
+                self._brpop_read()  # type: ignore[no-untyped-call]
+
+    def hand_back(self, delivery_tags: Iterable[str]) -> int:
+        """Put those of these messages that this channel still holds back on their queues; return how many."""
+        held = [tag for tag in delivery_tags if tag in self.qos._delivered]  # noqa: SLF001 - kombu tells nobody else
+        for tag in held:
+            self.qos.hand_back(tag)
+        return len(held)
 
     def _brpop_start(self, timeout: float | None = None) -> None:
         self.polled_at = monotonic()

@@ -16,7 +16,7 @@ from celery.worker import state
 from reminders.broker import junk
 from reminders.broker.link import BrokerAway, Link
 from reminders.broker.presence import Presence, announce
-from reminders.broker.shutdown import shutting_down
+from reminders.broker.shutdown import given_up, shutting_down
 from reminders.celery_options import SCAN_TASK
 from reminders.settings import Settings
 
@@ -130,6 +130,7 @@ class _Watch:
 
     def _end(self, reason: str) -> None:
         logger.critical("%s; ending this worker", reason)
+        given_up.set()
         os.kill(os.getpid(), signal.SIGTERM)
         # Crash here: whatever is claimed stays `sending`; the scan repairs it at the claim's end.
         self._pace.wait(self._settings.grace)

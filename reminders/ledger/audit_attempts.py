@@ -12,6 +12,8 @@ JOIN {s}.delivery_attempts u ON u.delivery_key = n.delivery_key AND u.outcome = 
                  AND l.claim_number > u.claim_number AND l.error_class = 'looked_up_absent')"""
 _LATE = "'late: %'"
 """How the decision of an attempt begins that reported after its claim had lapsed."""
+_BURNT_NOTHING = "(a.error_class = 'worker_shut_down' OR a.decision LIKE 'late: %in a shutdown')"
+"""An attempt whose worker was told to stop and ended during it: on record, and not counted."""
 _ASK = "Ask the receiver how often it got the key (`webhook-id`, `Idempotency-Key`) "
 
 ATTEMPTS: tuple[Check, ...] = (
@@ -58,27 +60,40 @@ JOIN {s}.delivery_attempts a ON a.delivery_key = b.delivery_key AND a.claim_numb
     ),
     Check(
         "attempts_missing",
-        "Of what is live or in review, every attempt that the ledger has counted since the last redrive is on record.",
+        "Of what is live or in review, the attempts that the ledger has counted since the last redrive are those on record. "
+        "(One that its worker's shutdown cut off is not counted.)",
         "live",
-        """
+        f"""
 SELECT c.reminder_id, c.delivery_key, c.counted || ' attempts counted, ' || count(DISTINCT a.claim_number) || ' on record'
-FROM (SELECT d.id AS reminder_id, d.delivery_key, d.attempts AS counted, d.attempts AS least, n.budget_started_at,
+FROM (SELECT d.id AS reminder_id, d.delivery_key, d.attempts AS counted, n.budget_started_at,
              n.claim_number - CASE d.status WHEN 'sending' THEN 1 ELSE 0 END AS ended
-      FROM {s}.due d LEFT JOIN {s}.notification_deliveries n ON n.delivery_key = d.delivery_key
+      FROM {{s}}.due d LEFT JOIN {{s}}.notification_deliveries n ON n.delivery_key = d.delivery_key
       WHERE d.attempts > 0 OR n.delivery_key IS NOT NULL
       UNION ALL
-      -- The letter of a claim that was given back after it was cancelled counts that claim too.
-      SELECT l.reminder_id, l.delivery_key, l.attempts,
-             l.attempts - CASE l.error_class WHEN 'cancelled_while_uncertain' THEN 1 ELSE 0 END, n.budget_started_at, n.claim_number
-      FROM {s}.dead_letters l JOIN {s}.notification_deliveries n ON n.delivery_key = l.delivery_key
-      JOIN {s}.reminders r ON r.id = l.reminder_id
+      SELECT l.reminder_id, l.delivery_key, l.attempts, n.budget_started_at, n.claim_number
+      FROM {{s}}.dead_letters l JOIN {{s}}.notification_deliveries n ON n.delivery_key = l.delivery_key
+      JOIN {{s}}.reminders r ON r.id = l.reminder_id
       WHERE l.state = 'open' AND r.status = 'dead') c
-LEFT JOIN {s}.delivery_attempts a
+LEFT JOIN {{s}}.delivery_attempts a
        ON a.delivery_key = c.delivery_key AND a.claimed_at >= c.budget_started_at AND a.claim_number <= c.ended
-      AND a.outcome <> 'blocked'
-GROUP BY c.reminder_id, c.delivery_key, c.counted, c.least
-HAVING count(DISTINCT a.claim_number) NOT BETWEEN c.least AND c.counted""",
-        f"Attempts were made that nobody can account for, or rows were deleted. {_ASK}before it is sent again.",
+      AND a.outcome <> 'blocked' AND NOT {_BURNT_NOTHING}
+GROUP BY c.reminder_id, c.delivery_key, c.counted
+HAVING count(DISTINCT a.claim_number) <> c.counted""",
+        f"Attempts were made that nobody can account for, or rows were changed by hand. {_ASK}before it is sent again.",
+    ),
+    Check(
+        "claims_unaccounted",
+        "Every claim that has ended has its attempt on record, or was counted as given back uncalled.",
+        "claimed",
+        """
+SELECT n.reminder_id, n.delivery_key, n.ended || ' claims ended, ' || n.given_back || ' of them given back, and ' ||
+       count(DISTINCT a.claim_number) || ' attempts are on record'
+FROM (SELECT reminder_id, delivery_key, given_back, claim_number - CASE status WHEN 'sending' THEN 1 ELSE 0 END AS ended
+      FROM {s}.notification_deliveries WHERE claimed_at >= :since AND given_back IS NOT NULL) n
+LEFT JOIN {s}.delivery_attempts a ON a.delivery_key = n.delivery_key AND a.claim_number <= n.ended
+GROUP BY n.reminder_id, n.delivery_key, n.ended, n.given_back
+HAVING count(DISTINCT a.claim_number) <> n.ended - n.given_back""",
+        f"A provider may have been called without a record, or attempts were deleted. {_ASK}and keep the rows as evidence.",
     ),
     Check(
         "open_claim_with_outcome",
@@ -198,7 +213,7 @@ WHERE u.claimed_at >= :since AND n.status IN ('sending', 'retrying') AND n.uncer
 SELECT DISTINCT a.reminder_id, a.delivery_key, n.status || ', and no body hash is kept'
 FROM {{s}}.delivery_attempts a JOIN {{s}}.notification_deliveries n ON n.delivery_key = a.delivery_key
 WHERE a.claimed_at >= :since AND n.body_hash IS NULL AND a.decision NOT LIKE {_LATE}
-  AND a.decision NOT LIKE 'look-up: %' AND a.error_class NOT IN ('worker_lost', 'render_failed')""",
+  AND a.decision NOT LIKE 'look-up: %' AND a.error_class NOT IN ('worker_lost', 'worker_shut_down', 'render_failed')""",
         "A next attempt could carry another body under the same key: cancel or discard it if it is not yet delivered.",
     ),
     Check(

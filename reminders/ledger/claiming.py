@@ -47,9 +47,9 @@ held AS MATERIALIZED (
 ), delivery AS (
     INSERT INTO {{s}}.notification_deliveries AS n
         (delivery_key, reminder_id, status, claim_number, claim_token, claimed_at, claimed_until, worker, on_unknown,
-         body_format, budget_started_at)
+         body_format, budget_started_at, given_back)
     SELECT :key, r.id, 'sending', 1, :token, (SELECT now FROM t), (SELECT now FROM t) + make_interval(secs => :seconds),
-           :worker, r.on_unknown, COALESCE((:formats ->> r.channel)::integer, 0), (SELECT now FROM t)
+           :worker, r.on_unknown, COALESCE((:formats ->> r.channel)::integer, 0), (SELECT now FROM t), 0
     FROM r JOIN moved ON moved.id = r.id
     ON CONFLICT (delivery_key) DO UPDATE
     SET status = 'sending', claim_number = n.claim_number + 1, claim_token = EXCLUDED.claim_token,

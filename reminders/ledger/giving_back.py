@@ -12,8 +12,9 @@ from reminders.pipeline.ports import Claim
 
 _CLAIM = {"now": "timestamptz", "id": "uuid", "key": "text", "number": "integer", "seconds": "float8"}
 
-# The budget's time begins with its first attempt; this was none.
-_BUDGET = "budget_started_at = CASE WHEN locked.attempts > 0 THEN n.budget_started_at END"
+# The budget's time begins with its first attempt; this was none. The audit reckons claims against attempts.
+_UNUSED = """budget_started_at = CASE WHEN locked.attempts > 0 THEN n.budget_started_at END,
+    given_back = n.given_back + 1"""
 
 # A requested cancellation ends it here, unless an earlier attempt's late success is still to end it as delivered.
 RELEASED = Statement(
@@ -22,7 +23,7 @@ RELEASED = Statement(
     UPDATE {{s}}.notification_deliveries n
     SET status = verdict.status, retry_at = (SELECT now FROM t) + make_interval(secs => :seconds),
         finished_at = CASE WHEN verdict.status <> 'retrying' THEN (SELECT now FROM t) END,
-        letter_kind = CASE WHEN verdict.status = 'unknown' THEN 'unknown' END, {_BUDGET}
+        letter_kind = CASE WHEN verdict.status = 'unknown' THEN 'unknown' END, {_UNUSED}
     FROM locked JOIN LATERAL (
         SELECT n.delivery_key,
                CASE WHEN NOT locked.cancel_requested OR n.confirmed_late_at IS NOT NULL THEN 'retrying'
@@ -61,7 +62,7 @@ RELEASED_ALONE = Statement(
     f"""
 WITH {T}, seen AS (SELECT id, attempts FROM {{s}}.due WHERE id = :id)
 UPDATE {{s}}.notification_deliveries n
-SET status = 'retrying', retry_at = (SELECT now FROM t) + make_interval(secs => :seconds), {_BUDGET}
+SET status = 'retrying', retry_at = (SELECT now FROM t) + make_interval(secs => :seconds), {_UNUSED}
 FROM seen AS locked WHERE {GUARD} AND n.reminder_id = locked.id
 RETURNING 'done'
 """,

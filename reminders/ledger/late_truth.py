@@ -19,8 +19,8 @@ WITH attempt AS (
     ON CONFLICT (delivery_key, claim_number, claimed_at) DO UPDATE
     SET outcome = EXCLUDED.outcome, status_code = EXCLUDED.status_code, provider_reference = EXCLUDED.provider_reference,
         error_class = EXCLUDED.error_class, reason = EXCLUDED.reason, duration_ms = EXCLUDED.duration_ms,
-        decision = EXCLUDED.decision
-    WHERE a.error_class = 'worker_lost'
+        decision = EXCLUDED.decision || CASE a.error_class WHEN 'worker_shut_down' THEN ' in a shutdown' ELSE '' END
+    WHERE a.error_class IN ('worker_lost', 'worker_shut_down')
 ), stamp AS (
     UPDATE {s}.notification_deliveries
     SET confirmed_late_at = COALESCE(confirmed_late_at, COALESCE(:now, clock_timestamp())),

@@ -31,17 +31,22 @@ SELECT h.id::text, h.delivery_key, n.claim_number, n.status, n.on_unknown, h.att
        h.cancel_requested_at IS NOT NULL,
        COALESCE(extract(epoch FROM (SELECT now FROM t) - n.budget_started_at), 0)::float8,
        COALESCE(extract(epoch FROM n.retry_at - (SELECT now FROM t)), 0)::float8,
-       n.letter_kind, n.confirmed_late_at IS NOT NULL
+       n.letter_kind, n.confirmed_late_at IS NOT NULL, s.worker IS NOT NULL
 FROM held h JOIN {s}.notification_deliveries n ON n.delivery_key = h.delivery_key
+LEFT JOIN {s}.shutdowns s ON s.worker = n.worker
 """,
     {"now": "timestamptz", "limit": "integer"},
 )
 
+# `excused` are the keys whose worker had been told to stop: nothing is held against them.
 _RECORD_LOST = """attempt AS (
     INSERT INTO {s}.delivery_attempts
         (delivery_key, claim_number, claimed_at, reminder_id, worker, outcome, error_class, reason, decision)
-    SELECT delivery_key, claim_number, claimed_at, reminder_id, worker, 'unknown', 'worker_lost',
-           'the worker ended before it recorded an outcome', :decision
+    SELECT delivery_key, claim_number, claimed_at, reminder_id, worker, 'unknown',
+           CASE WHEN delivery_key = ANY(:excused) THEN 'worker_shut_down' ELSE 'worker_lost' END,
+           CASE WHEN delivery_key = ANY(:excused) THEN 'the worker was shut down before it recorded an outcome'
+                ELSE 'the worker ended before it recorded an outcome' END,
+           :decision
     FROM delivery
     ON CONFLICT (delivery_key, claim_number, claimed_at) DO NOTHING
 )"""
@@ -60,12 +65,16 @@ WITH {_T}, delivery AS (
     UPDATE {{s}}.reminders r SET last_outcome = 'unknown' FROM delivery WHERE r.id = delivery.reminder_id
 )
 UPDATE {{s}}.due d
-SET status = 'pending', wake_at = LEAST((SELECT now FROM t), d.give_up_at), attempts = d.attempts + 1,
-    alone_deaths = d.alone_deaths + CASE WHEN d.route = 'alone' THEN 1 ELSE 0 END, route = 'alone'
-FROM delivery WHERE d.id = delivery.reminder_id
+SET status = 'pending', wake_at = LEAST((SELECT now FROM t), d.give_up_at), attempts = d.attempts + held.count,
+    alone_deaths = d.alone_deaths + CASE WHEN d.route = 'alone' THEN held.count ELSE 0 END,
+    route = CASE held.count WHEN 0 THEN d.route ELSE 'alone' END
+FROM delivery CROSS JOIN LATERAL (
+    SELECT CASE WHEN delivery.delivery_key = ANY(:excused) THEN 0 ELSE 1 END AS count
+) held
+WHERE d.id = delivery.reminder_id
 RETURNING 1
 """,
-    {"now": "timestamptz", "keys": "text[]", "decision": "text"},
+    {"now": "timestamptz", "keys": "text[]", "excused": "text[]", "decision": "text"},
 )
 
 BURY = Statement(
@@ -81,7 +90,9 @@ WITH {_T}, delivery AS (
     DELETE FROM {{s}}.due USING delivery WHERE due.id = delivery.reminder_id RETURNING due.id, due.attempts
 ), letter AS (
     INSERT INTO {{s}}.dead_letters (id, reminder_id, delivery_key, kind, error_class, reason, attempts)
-    SELECT l.letter_id, gone.id, l.key, :letter, 'worker_lost', :reason, gone.attempts + 1
+    SELECT l.letter_id, gone.id, l.key, :letter,
+           CASE WHEN l.key = ANY(:excused) THEN 'worker_shut_down' ELSE 'worker_lost' END, :reason,
+           gone.attempts + CASE WHEN l.key = ANY(:excused) THEN 0 ELSE 1 END
     FROM unnest(:letter_ids, :keys) AS l (letter_id, key)
     JOIN delivery ON delivery.delivery_key = l.key JOIN gone ON gone.id = delivery.reminder_id
     ON CONFLICT (reminder_id) WHERE state = 'open' DO NOTHING
@@ -90,7 +101,10 @@ UPDATE {{s}}.reminders r SET status = 'dead', last_outcome = 'unknown', finished
 FROM delivery WHERE r.id = delivery.reminder_id
 RETURNING 1
 """,
-    {"now": "timestamptz", "keys": "text[]", "letter": "text", "letter_ids": "uuid[]", "reason": "text", "decision": "text"},
+    {
+        "now": "timestamptz", "keys": "text[]", "excused": "text[]", "letter": "text", "letter_ids": "uuid[]", "reason": "text",
+        "decision": "text",
+    },
 )  # fmt: skip
 
 # Without an attempt on record the claim was given back: nothing is burnt, nor if it was blocked. A requested cancellation counts here as it
@@ -160,7 +174,7 @@ UPDATE {{s}}.reminders r SET status = 'delivered', last_outcome = 'delivered', f
 FROM delivery WHERE r.id = delivery.reminder_id
 RETURNING 1
 """,
-    {"now": "timestamptz", "keys": "text[]", "decision": "text"},
+    {"now": "timestamptz", "keys": "text[]", "excused": "text[]", "decision": "text"},
 )
 
 
@@ -172,7 +186,9 @@ class PostgresRepair:
         self.lapsed = [_lapsed(row) for row in fetch(LOCK_LAPSED, limit=limit)]
 
     def repeat(self, rows: Sequence[Lapsed]) -> None:
-        self._fetch(REPEAT_IF_SENDING, keys=_keys(rows), decision="repeat under the same key, alone")
+        for excused, decision in ((False, "repeat under the same key, alone"), (True, "repeat under the same key")):
+            if chosen := [row for row in rows if row.shut_down == excused]:
+                self._fetch(REPEAT_IF_SENDING, keys=_keys(chosen), excused=_excused(chosen), decision=decision)
 
     def look_up(self, rows: Sequence[Lapsed]) -> None:
         self._fetch(REPEAT_IF_SENDING, keys=_keys(rows), decision="look the key up, alone")
@@ -181,6 +197,7 @@ class PostgresRepair:
         self._fetch(
             BURY,
             keys=_keys(rows),
+            excused=_excused(rows),
             letter=kind,
             letter_ids=_new_ids(rows),
             reason=reason,
@@ -191,7 +208,8 @@ class PostgresRepair:
         self._fetch(CARRY_OVER, keys=_keys(rows), letter_ids=_new_ids(rows))
 
     def confirm_late(self, rows: Sequence[Lapsed]) -> None:
-        self._fetch(CONFIRMED_LATE, keys=_keys(rows), decision="delivered: an earlier attempt reported it late")
+        decision = "delivered: an earlier attempt reported it late"
+        self._fetch(CONFIRMED_LATE, keys=_keys(rows), excused=_excused(rows), decision=decision)
 
 
 @contextmanager
@@ -214,6 +232,10 @@ def _lapsed(row: tuple[Any, ...]) -> Lapsed:
 
 def _keys(rows: Sequence[Lapsed]) -> list[str]:
     return [row.delivery_key for row in rows]
+
+
+def _excused(rows: Sequence[Lapsed]) -> list[str]:
+    return [row.delivery_key for row in rows if row.shut_down]
 
 
 def _new_ids(rows: Sequence[Lapsed]) -> list[str]:

@@ -141,6 +141,8 @@ class Lapsed:
     seconds_to_retry: float
     letter_kind: LetterKind | None
     confirmed_late: bool
+    shut_down: bool
+    """Whether its worker had been told to stop: then its end says nothing against the reminder."""
 
 
 class RepairMoves(Protocol):
@@ -151,7 +153,10 @@ class RepairMoves(Protocol):
         """What was found and locked."""
 
     def repeat(self, rows: Sequence[Lapsed]) -> None:
-        """Wake them at once, each alone, under the same key; the outcome so far is unknown."""
+        """Wake them at once, each alone, under the same key; the outcome so far is unknown.
+
+        After a shutdown no attempt is burnt and each goes where it went before.
+        """
 
     def look_up(self, rows: Sequence[Lapsed]) -> None:
         """The same, for those whose next claim asks the far side for the key instead of sending."""

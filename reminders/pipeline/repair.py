@@ -40,10 +40,11 @@ def repair(ledger: ScanLedger, policy: RepairPolicy, limit: int) -> int:
         if rows := by_fate.get("review"):
             moves.bury(rows, "unknown", "the worker ended during the call; whether it was sent is unknown")
         found = len(moves.lapsed)
+        shut_down = sum(row.shut_down for row in moves.lapsed)
     # Crash here: committed as a whole, or not at all and still lapsed.
     if found:
         counts = " ".join(f"{fate.replace(' ', '_')}={len(rows)}" for fate, rows in sorted(by_fate.items()))
-        logger.warning("repair.lapsed_claims %s", counts)
+        logger.warning("repair.lapsed_claims %s of_workers_shut_down=%d", counts, shut_down)
     return found
 
 
@@ -52,9 +53,10 @@ def _fate(row: Lapsed, policy: RepairPolicy) -> str:
         return "confirmed late"
     if row.delivery_status != "sending":
         return "carry over"
-    if row.route == "alone" and row.alone_deaths + 1 >= DEATHS_ALONE_TO_CONVICT:
+    held_against_it = 0 if row.shut_down else 1
+    if row.route == "alone" and row.alone_deaths + held_against_it >= DEATHS_ALONE_TO_CONVICT:
         return "convict"
-    exhausted = row.attempts + 1 >= policy.max_attempts or row.waited > policy.max_wait
+    exhausted = row.attempts + held_against_it >= policy.max_attempts or row.waited > policy.max_wait
     if row.on_unknown == "review" or row.cancel_requested or exhausted:
         return "review"
     return "look up" if row.on_unknown == "look_up" else "repeat"

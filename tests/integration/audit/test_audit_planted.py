@@ -148,7 +148,8 @@ PLANTS = {
     "attempt_without_claim": planted(ended(AGAIN), COPY.format(2, "now()")),
     "attempt_off_its_claim": planted(ended(AGAIN, DONE), COPY.format(2, "claimed_at + interval '1 ms'")),
     "attempts_overlap": planted(ended(AGAIN, DONE), ATTEMPT.format("recorded_at = now()")),
-    "attempts_missing": planted(ended(AGAIN), GONE.format("delivery_attempts", "delivery_key", "key")),
+    "attempts_missing": planted(ended(AGAIN), DUE.format("attempts = 2")),
+    "claims_unaccounted": planted(ended(AGAIN, DONE), GONE.format("delivery_attempts", "delivery_key", "key") + " AND claim_number = 1"),
     "open_claim_with_outcome": planted(sending, COPY.format(1, "claimed_at"), DELIVERY.format("body_hash = sha256('')")),
     "claim_after_cancel": planted(cancelled, REMINDER.format("finished_at = created_at")),
     "claim_after_expiry": planted(ended(DONE), REMINDER.format("expires_at = due_at + interval '1 second'")),
@@ -167,7 +168,9 @@ PLANTS = {
     ),
     "delivery_disagrees": planted(cancelled, DELIVERY.format("status = 'retrying', retry_at = now(), finished_at = NULL")),
     "delivered_under_old_key": planted(moved, DELIVERY.format("status = 'delivered'")),
-    "delivered_without_attempt": planted(ended(DONE), GONE.format("delivery_attempts", "delivery_key", "key")),
+    "delivered_without_attempt": planted(
+        ended(DONE), GONE.format("delivery_attempts", "delivery_key", "key"), DELIVERY.format("given_back = 1")
+    ),
     "uncertain_but_closed": planted(cancelled, DELIVERY.format("uncertain_since = now()")),
     "dead_without_letter": planted(ended(NO), GONE.format("dead_letters", "reminder_id", "id")),
     "letter_without_dead": planted(redriven, LETTER.format("state = 'open', closed_at = NULL")),
@@ -210,6 +213,7 @@ def test_it_is_found_and_nothing_else(world, name):
         ("key_not_of_its_parts", True),
         ("claim_after_success", True),
         ("attempts_overlap", True),
+        ("claims_unaccounted", True),
         ("claim_under_review", True),
         ("delivered_without_attempt", True),
         ("without_reminder", True),

@@ -7,6 +7,7 @@ import signal
 import socket
 import subprocess
 import sys
+from pathlib import Path
 from threading import Event
 from time import monotonic
 
@@ -19,6 +20,7 @@ from celery import Celery
 from reminders.celery_options import KEY_PREFIX, QUEUES, options
 from reminders.settings import Secret, Settings
 
+ROOT = Path(__file__).resolve().parents[3]
 PROBE = """
 import json, os, time
 from pathlib import Path
@@ -144,7 +146,8 @@ class Probe:
 
     def __init__(self, folder, environ):
         self.folder = folder
-        self._environ = {**environ, "PYTHONPATH": str(folder)}
+        # Whichever checkout is tested, its children run the same code.
+        self._environ = {**environ, "PYTHONPATH": os.pathsep.join([str(folder), str(ROOT)])}
         self._started = []
         (folder / "probe.py").write_text(PROBE)
 
