@@ -53,6 +53,9 @@ _RECORD_LOST = """attempt AS (
 
 _T = "t AS MATERIALIZED (SELECT COALESCE(:now, clock_timestamp()) AS now)"
 
+TURN = 1.0
+"""Seconds between two reminders of one destination that go alone, so that the others' do not wait behind all of them."""
+
 REPEAT_IF_SENDING = Statement(
     "repair_repeat",
     f"""
@@ -63,15 +66,18 @@ WITH {_T}, delivery AS (
     RETURNING n.delivery_key, n.claim_number, n.claimed_at, n.reminder_id, n.worker
 ), {_RECORD_LOST}, noted AS (
     UPDATE {{s}}.reminders r SET last_outcome = 'unknown' FROM delivery WHERE r.id = delivery.reminder_id
+), deaths AS (
+    SELECT reminder_id, CASE WHEN delivery_key = ANY(:excused) THEN 0 ELSE 1 END AS count FROM delivery
+), turns AS (
+    SELECT deaths.*, count * (row_number() OVER (PARTITION BY count, d.destination_id ORDER BY d.wake_at) - 1) AS turn
+    FROM deaths JOIN {{s}}.due d ON d.id = deaths.reminder_id
 )
 UPDATE {{s}}.due d
-SET status = 'pending', wake_at = LEAST((SELECT now FROM t), d.give_up_at), attempts = d.attempts + held.count,
-    alone_deaths = d.alone_deaths + CASE WHEN d.route = 'alone' THEN held.count ELSE 0 END,
-    route = CASE held.count WHEN 0 THEN d.route ELSE 'alone' END
-FROM delivery CROSS JOIN LATERAL (
-    SELECT CASE WHEN delivery.delivery_key = ANY(:excused) THEN 0 ELSE 1 END AS count
-) held
-WHERE d.id = delivery.reminder_id
+SET status = 'pending', attempts = d.attempts + turns.count,
+    wake_at = LEAST((SELECT now FROM t) + turns.turn * interval '{TURN} seconds', d.give_up_at),
+    alone_deaths = d.alone_deaths + CASE WHEN d.route = 'alone' THEN turns.count ELSE 0 END,
+    route = CASE turns.count WHEN 0 THEN d.route ELSE 'alone' END
+FROM turns WHERE d.id = turns.reminder_id
 RETURNING 1
 """,
     {"now": "timestamptz", "keys": "text[]", "excused": "text[]", "decision": "text"},

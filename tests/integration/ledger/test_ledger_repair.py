@@ -267,3 +267,19 @@ def test_after_an_outage_workers_that_hold_outcomes_come_before_the_repair(world
     scan._repair_from = 0.0
     scan.once()
     assert world.status(made.id)[1] == "retrying"
+
+
+def test_alone_destinations_take_turns(world):
+    """One place serves those that go alone: behind a destination that hangs nobody waits for more than its first call."""
+    hanging = [world.schedule() for _ in range(5)]
+    innocent = [world.schedule(destination=f"place-{number}") for number in range(3)]
+    world.published()
+    for made in [*hanging, *innocent]:
+        assert world.claim(made) is not None
+    world.repair()
+    at = world.lapse(CLAIM + 20)
+    world.scanning(now=at).once()
+    order = [message.reminder_id for message in world.broker.take()]
+    assert len(order) == 8
+    assert {each.id for each in innocent} < set(order[:4])
+    assert world.sql("SELECT DISTINCT route FROM reminders.due") == [("alone",)]
