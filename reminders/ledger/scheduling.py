@@ -15,6 +15,7 @@ from reminders.domain.errors import Conflict
 from reminders.domain.request import ReminderRequest
 from reminders.ledger.background import BackgroundConnection
 from reminders.ledger.caller import CallersConnection, fetch
+from reminders.ledger.conflicts import conflicts, purged_conflict
 from reminders.ledger.database import Row
 from reminders.ledger.statement import Statement
 
@@ -125,34 +126,24 @@ def _others(
     # A second statement, for its newer snapshot: the row may have been committed while the first one waited for it.
     found = {row[0]: row for row in run(EXISTING, identities=[r.identity_key.hex() for r in others.values()])}
     answers: dict[int, ScheduledReminder | Conflict] = {}
+    otherwise: dict[int, tuple[ReminderRequest, str]] = {}
     for position, request in others.items():
         _, known_hash, known_id, key, due_at, status, version, purged = found[request.identity_key.hex()]
         if known_hash == request.request_hash.hex():
             answers[position] = ScheduledReminder(
                 UUID(known_id), key, due_at.astimezone(UTC), status, version, created=False
             )
+        elif purged:
+            answers[position] = purged_conflict(request, known_id)
         else:
-            answers[position] = _conflict(request, known_id, purged=purged)
+            otherwise[position] = request, known_id
+    if otherwise:
+        answers.update(zip(otherwise, conflicts(run, list(otherwise.values())), strict=True))
     return answers
 
 
 def _created(request: ReminderRequest) -> ScheduledReminder:
     return ScheduledReminder(request.id, request.delivery_key, request.due_at, "pending", 1, created=True)
-
-
-def _conflict(request: ReminderRequest, known_id: str, *, purged: bool) -> Conflict:
-    about = (
-        f"reference {request.reference!r}" if request.reference is not None else f"instant {request.due_at.isoformat()}"
-    )
-    if purged:
-        return Conflict(
-            f"reminder {known_id} stood for this tenant, user, kind, channel, slot and {about}, with another destination, "
-            "time, zone, data or expiry; it has ended and was purged: give the new one its own slot"
-        )
-    return Conflict(
-        f"reminder {known_id} already stands for this tenant, user, kind, channel, slot and {about}, with another "
-        "destination, time, zone, data or expiry; reschedule it to move it, or give the new one its own slot"
-    )
 
 
 def _json(request: ReminderRequest, deduplicates: bool) -> str:

@@ -199,3 +199,30 @@ def test_many_go_in_by_identity_so_that_two_transactions_cannot_deadlock(world, 
 def _identity(wanted):
     names = ("tenant_id", "user_id", "reference", "kind", "channel", "due_at")
     return identity_key(**{name: wanted[name] for name in names}, slot="")
+
+
+@pytest.mark.parametrize(
+    ("changed", "named"),
+    [
+        ({"destination": "elsewhere"}, "another destination;"),
+        ({"due_at": NOW + timedelta(days=3)}, "another due_at;"),
+        ({"data": {"a": 2}, "zone": "Europe/Berlin"}, "another zone and data;"),
+        ({"expires_at": NOW + timedelta(days=9)}, "another expires_at;"),
+    ],
+)
+def test_a_conflict_names_what_differs_and_no_value(world, changed, named):
+    wanted = world.wanted(reference="order-9", data={"a": 1})
+    world.committed(reminders.schedule, **wanted)
+    with pytest.raises(Conflict, match=named) as caught:
+        world.committed(reminders.schedule, **{**wanted, **changed})
+    assert "elsewhere" not in str(caught.value)
+    assert "somewhere" not in str(caught.value)
+
+
+def test_a_conflict_with_what_was_moved_there_says_so(world):
+    wanted = world.wanted(reference="order-9")
+    made = world.committed(reminders.schedule, **wanted)
+    later = NOW + timedelta(days=3)
+    world.committed(reminders.reschedule, made.id, due_at=later)
+    with pytest.raises(Conflict, match="with what another request asked for"):
+        world.committed(reminders.schedule, **{**wanted, "due_at": later})
