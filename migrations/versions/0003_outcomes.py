@@ -1,6 +1,6 @@
 """Pauses that destinations ask for, destinations that are gone, look-ups, and what a tenant wants stricter."""
 
-from alembic import context, op
+from reminders.ledger.migration_steps import run
 
 revision = "0003"
 down_revision = "0002"
@@ -73,16 +73,9 @@ ALTER TABLE {s}.destinations ALTER COLUMN deduplicates SET NOT NULL;
 """
 
 
-def _run(script: str) -> None:
-    schema = context.config.attributes["schema"]
-    for statement in script.split(";\n"):
-        if statement.strip():
-            op.execute(statement.replace("{s}", schema))
-
-
 def upgrade() -> None:
-    _run(UPGRADE)
+    run(UPGRADE)
 
 
 def downgrade() -> None:
-    _run(DOWNGRADE)
+    run(DOWNGRADE)
