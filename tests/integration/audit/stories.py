@@ -8,14 +8,20 @@ from functools import partial
 import reminders
 from integration.audit.aging import AGAIN, DAY, HOUR, LOST, MINUTE, NO
 from integration.audit.shutdown_stories import SHUTDOWN_STORIES
-from integration.ledger.world import CLAIM, NOW, ScriptedProvider
-from reminders.domain.outcomes import Delivered
+from integration.ledger.world import CLAIM, NOW, AskedProvider, ScriptedProvider
+from reminders.domain.identity import destination_id
+from reminders.domain.look_ups import Absent, Found, Undecided
+from reminders.domain.outcomes import Blocked, Delivered, Rejected
 from reminders.ledger.closing_letters import discard, redrive, resolve
+from reminders.ledger.destination_state import disable, enable, release_destination
 from reminders.ledger.destinations import set_deduplicates
 from reminders.ledger.review import LetterFilter
 from reminders.operate.retention import purge
 
 DONE = Delivered("r")
+PAUSE = Blocked("destination", timedelta(minutes=5), "http_429", "HTTP 429", 429)
+GONE_FOR_GOOD = Rejected("http_410", "HTTP 410", 410, gone=True)
+HOME = ("tenant-a", "log", "somewhere")
 EXPIRING = {"expires_at": NOW + timedelta(hours=1)}
 
 
@@ -216,6 +222,60 @@ def marked_and_revived(w):
     assert purge(w.database, 90 * DAY).marked == 1
     w.committed(reminders.reschedule, made.id, due_at=NOW + timedelta(days=3))
     assert purge(w.database, 90 * DAY).purged == 0
+def held(w, *, uncertain=False):
+    made, other = (w.ended(*[LOST] * uncertain) if uncertain else w.schedule() for _ in range(2))
+    w.age(10 * MINUTE)
+    w.published()
+    assert w.deliver(ScriptedProvider(PAUSE))(made.id, made.delivery_key) == "held"
+    assert w.deliver(ScriptedProvider())(other.id, other.delivery_key) == "destination_held"
+    return made
+
+
+def held_and_refused(w):
+    made = held(w)
+    w.age(10 * MINUTE)
+    assert w.run(made, PAUSE) == "held"
+    w.age(10 * MINUTE)
+    assert w.run(made, NO) == "dead"
+
+
+def looked_up(w, *answers, **wanted):
+    w.look_ups = ("log",)
+    made = w.schedule(deduplicates=False, **wanted)
+    provider = AskedProvider(LOST, answers=answers)
+    for number in range(len(answers) + 1):
+        w.age(10 * MINUTE if number else 0.0)
+        w.published()
+        w.deliver(provider)(made.id, made.delivery_key)
+    return made
+
+
+def absent_and_delivered(w):
+    made = looked_up(w, Absent())
+    assert w.run(made) == "delivered"
+
+
+def lost_and_looked_up(w):
+    w.look_ups = ("log",)
+    made, _ = worker_lost(w, deduplicates=False)
+    w.published()
+    assert w.deliver(AskedProvider())(made.id, made.delivery_key) == "delivered"
+
+
+def gone(w):
+    w.ended(GONE_FOR_GOOD)
+    made = w.schedule()
+    assert w.run(made) == "dead"
+    enable(w.database, HOME, "back again")
+    assert w.redrive(made) == [made.id]
+    assert w.run(made) == "delivered"
+
+
+def disabled_while_uncertain(w):
+    made = w.ended(LOST)
+    disable(w.database, HOME, "asked to")
+    w.age(10 * MINUTE)
+    assert w.run(made) == "dead"
 
 
 STORIES = {
@@ -288,4 +348,16 @@ STORIES = {
     "body failed": body_failed,
     "out of the window": out_of_the_window,
     "no longer deduplicating": no_longer_deduplicating,
+    "held": held,
+    "held and uncertain": lambda w: held(w, uncertain=True),
+    "held, released": lambda w: held(w) and release_destination(w.database, destination_id(*HOME)),
+    "held twice, then refused": held_and_refused,
+    "looked up: found": lambda w: looked_up(w, Found("r")),
+    "looked up: undecided": lambda w: looked_up(w, *[Undecided("busy", "")] * 2),
+    "looked up: undecided to the end": lambda w: looked_up(w, *[Undecided("busy", "")] * 7),
+    "looked up: absent": lambda w: looked_up(w, Absent()),
+    "looked up: absent, then delivered": absent_and_delivered,
+    "worker lost, looked up": lost_and_looked_up,
+    "gone, enabled and redriven": gone,
+    "disabled while uncertain": disabled_while_uncertain,
 }  # fmt: skip

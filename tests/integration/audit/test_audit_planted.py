@@ -179,6 +179,15 @@ PLANTS = {
     "made_again": planted(pending, SEEN.format("now()")),
     "marked_but_gone": planted(
         pending, SEEN.format("NULL"), GONE.format("due", "id", "id"), GONE.format("reminders", "id", "id")
+    "hold_too_long": planted(
+        pending,
+        "INSERT INTO reminders.channel_holds VALUES ('tenant-z', 'log', now() + interval '3 days', 'x')",
+        id_of=lambda _: None,
+    ),
+    "claim_while_disabled": planted(
+        ended(DONE, destination="disabled"),
+        "INSERT INTO reminders.destinations (id, tenant_id, channel, address, disabled_at, disabled_reason)"
+        " SELECT destination_id, tenant_id, channel, destination, now() - interval '1 minute', 'x' FROM reminders.reminders WHERE id = '{id}'",
     ),
 }  # fmt: skip
 
