@@ -222,6 +222,8 @@ def marked_and_revived(w):
     assert purge(w.database, 90 * DAY).marked == 1
     w.committed(reminders.reschedule, made.id, due_at=NOW + timedelta(days=3))
     assert purge(w.database, 90 * DAY).purged == 0
+
+
 def held(w, *, uncertain=False):
     made, other = (w.ended(*[LOST] * uncertain) if uncertain else w.schedule() for _ in range(2))
     w.age(10 * MINUTE)

@@ -179,6 +179,7 @@ PLANTS = {
     "made_again": planted(pending, SEEN.format("now()")),
     "marked_but_gone": planted(
         pending, SEEN.format("NULL"), GONE.format("due", "id", "id"), GONE.format("reminders", "id", "id")
+    ),
     "hold_too_long": planted(
         pending,
         "INSERT INTO reminders.channel_holds VALUES ('tenant-z', 'log', now() + interval '3 days', 'x')",
