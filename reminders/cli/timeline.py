@@ -79,6 +79,11 @@ def why(history: History) -> str:
 
 
 def _why_pending(history: History, *, late: bool, wake: str) -> str:
+    held_until = history.standing.held_until
+    if held_until is not None and held_until > history.seen_at and history.reminder.due_at <= history.seen_at:
+        return (
+            f"nothing is sent there before {_at(held_until)} ({history.standing.hold_reason}); it is looked at {wake}"
+        )
     of_this_key = [attempt for attempt in history.attempts if attempt.delivery_key == history.reminder.delivery_key]
     if of_this_key:
         last = of_this_key[-1]

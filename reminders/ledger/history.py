@@ -16,8 +16,11 @@ STANDING = Statement(
     "history_standing",
     """
 SELECT clock_timestamp(), r.destination_id::text, r.cancel_requested_at, d.route, n.status, n.claim_number, n.claimed_at, n.claimed_until,
-       n.worker, n.on_unknown, n.uncertain_since, n.confirmed_late_at, n.provider_reference
+       n.worker, n.on_unknown, n.uncertain_since, n.confirmed_late_at, n.provider_reference,
+       GREATEST(p.hold_until, c.hold_until), CASE WHEN p.hold_until > c.hold_until THEN p.hold_reason ELSE COALESCE(c.hold_reason, p.hold_reason) END
 FROM {s}.reminders r
+LEFT JOIN {s}.destinations p ON p.id = r.destination_id
+LEFT JOIN {s}.channel_holds c ON c.tenant_id = r.tenant_id AND c.channel = r.channel
 LEFT JOIN {s}.due d ON d.id = r.id
 LEFT JOIN {s}.notification_deliveries n ON n.delivery_key = r.delivery_key
 WHERE r.id = :id
@@ -51,6 +54,9 @@ class Standing:
     uncertain_since: datetime | None
     confirmed_late_at: datetime | None
     provider_reference: str | None
+    held_until: datetime | None
+    """Until when its destination or its tenant's channel is, or last was, held; None if neither ever was."""
+    hold_reason: str | None
 
 
 @dataclass(frozen=True, slots=True)

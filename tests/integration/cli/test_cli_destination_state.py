@@ -10,6 +10,7 @@ from integration.cli.stage import ADDRESS, lines, only
 from reminders.domain.identity import destination_id
 from reminders.domain.outcomes import Blocked
 from reminders.domain.retry_policy import Wait
+from reminders.ledger.claiming import PostgresClaims
 
 PLACE = str(destination_id("acme", "webhook", ADDRESS))
 NAMED = ["--tenant", "acme", "--channel", "webhook", "--to", ADDRESS]
@@ -77,3 +78,13 @@ def test_what_is_refused(run, stage, given, code, said):
     assert said in result.stderr
     assert (result.exit_code, result.stdout) == (code, "")
     assert stage.count("destinations") == 0
+
+
+def test_show_says_why_a_reminder_waits_that_was_put_off(run, stage):
+    waiting = stage.schedule(tenant_id="acme")
+    paused(stage)
+    claims = PostgresClaims(stage.database, worker="host:1", formats={})
+    assert claims.refusal(waiting.id, waiting.delivery_key) == "destination_held"
+    shown = run("show", str(waiting.id)).stdout
+    assert "nothing is sent there before" in shown
+    assert "(HTTP 429: slow down)" in shown
