@@ -49,7 +49,7 @@ def partial_publish(stack: Stack) -> None:
     after = stack.counts()
     stack.saw(f"in the ledger: {after}")
     stack.check(
-        "G6", after == {"leased": 100 - ACCEPTED, "published": ACCEPTED}, "only what was surely taken stays published"
+        "G10", after == {"leased": 100 - ACCEPTED, "published": ACCEPTED}, "only what was surely taken stays published"
     )
     stack.start("worker")
     stack.receiver.wait_for(lambda seen: len(seen.calls) >= ACCEPTED, 60, "the messages that left are delivered")

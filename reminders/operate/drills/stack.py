@@ -5,7 +5,8 @@ from __future__ import annotations
 import os
 import secrets
 import signal
-from collections.abc import Iterator
+import time
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from itertools import count
@@ -13,6 +14,7 @@ from pathlib import Path
 
 import redis
 
+from reminders.broker.gauge import UNACKED_KEY
 from reminders.celery_options import KEY_PREFIX
 from reminders.domain.errors import RemindersError
 from reminders.embedded import Services, running, throwaway_home
@@ -155,6 +157,18 @@ class Stack(Scene):
     def queued(self, queue: str = "deliver") -> int:
         """Messages waiting on the broker."""
         return int(self.redis.llen(KEY_PREFIX + queue))
+
+    def unacknowledged(self) -> int:
+        """Messages that were taken and not acknowledged, of all queues together."""
+        return int(self.redis.hlen(UNACKED_KEY))
+
+    def watch(self, gauge: Callable[[], int], seconds: float) -> int:
+        """The most that `gauge` shows within so many seconds."""
+        end, most = time.monotonic() + seconds, 0
+        while time.monotonic() < end:
+            most = max(most, gauge())
+            self.pass_time(0.01)
+        return most
 
     def redis_pid(self) -> int:
         return int(self.redis.info("server")["process_id"])
