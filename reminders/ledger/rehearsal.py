@@ -47,13 +47,9 @@ CLAIMED_BY = Statement(
     {"key": "text"},
 )
 
-LATE = Statement(
-    "rehearsal_late",
-    "SELECT count(*) FROM {s}.notification_deliveries WHERE reminder_id = ANY(:ids) AND confirmed_late_at IS NOT NULL",
-    _OF_THESE,
-)
-
 TICKS = Statement("rehearsal_ticks", "SELECT taken, dropped FROM {s}.ticks WHERE name = 'scan_due'", {})
+
+LIVE = Statement("rehearsal_live", "SELECT id::text FROM {s}.due WHERE id = ANY(:ids) ORDER BY id", _OF_THESE)
 
 OTHERS = Statement(
     "rehearsal_others",
@@ -101,14 +97,14 @@ class Rehearsal:
         """Their dead letters, oldest first."""
         return [LetterOpened(*row) for row in self._db.fetch(LETTERS, ids=_texts(ids))]
 
-    def reported_late(self, ids: Sequence[UUID]) -> int:
-        """How many deliveries have a success that came after its claim had lapsed."""
-        return int(self._db.fetch(LATE, ids=_texts(ids))[0][0])
-
     def claimed_by(self, key: str) -> str | None:
         """The worker, as host and process id with a colon between, that has an open claim on a delivery key."""
         rows = self._db.fetch(CLAIMED_BY, key=key)
         return rows[0][0] if rows else None
+
+    def live(self, ids: Sequence[UUID]) -> list[UUID]:
+        """Those of them that have not reached their end."""
+        return [UUID(row[0]) for row in self._db.fetch(LIVE, ids=_texts(ids))]
 
     def ticks(self) -> tuple[int, int]:
         """Ticks taken and ticks dropped since the ledger was made."""

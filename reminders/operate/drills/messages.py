@@ -83,7 +83,7 @@ DRILLS = (
     Drill(
         "same-message",
         "one reminder's message comes four times",
-        ("G3", "G4"),
+        ("G2", "G3", "G4"),
         same_message,
         here=same_message,
         long=False,

@@ -81,15 +81,15 @@ def _start_drain(stack: Stack, number: int) -> list[ScheduledReminder]:
 
 
 DRILLS = (
-    Drill("redis-flushed", "Redis is emptied in mid-drain", ("G2", "G4", "G10"), redis_flushed, long=False),
+    Drill("redis-flushed", "Redis is emptied in mid-drain", ("G2", "G4", "G10"), redis_flushed),
     Drill(
         "redis-silent",
         "Redis is gone without closing its sockets, then back",
-        ("G2", "G4", "G10"),
+        ("G2", "G4"),
         redis_silent,
         {"REMINDERS_LEASE": "5s"},
     ),
-    Drill("postgres-restarted", "Postgres restarts in mid-drain", ("G2", "G4", "G6"), postgres_restarted),
+    Drill("postgres-restarted", "Postgres restarts in mid-drain", ("G2", "G4"), postgres_restarted),
     Drill(
         "workers-away",
         "workers are away for ten deadlines",

@@ -168,12 +168,14 @@ class Scene:
     def letters(self) -> list[LetterOpened]:
         return self._ledger.letters(self.ids)
 
+    def live(self) -> list[ScheduledReminder]:
+        """Those that have not reached their end."""
+        live = set(self._ledger.live(self.ids))
+        return [each for each in self.made if each.id in live]
+
     def ticks(self) -> tuple[int, int]:
         """Ticks taken and dropped, of the whole installation."""
         return self._ledger.ticks()
-
-    def reported_late(self) -> int:
-        return self._ledger.reported_late(self.ids)
 
     def claimed_by(self, key: str) -> int:
         """The process that has an open claim on a delivery key, by its own record in the ledger. Raises `Broken`."""
@@ -220,6 +222,15 @@ class Scene:
         """One call for each of them, none more."""
         numbers = sorted({self.calls(each) for each in reminders})
         self.check("G4", numbers == [1], f"calls per key: {', '.join(map(str, numbers))} (must be 1)")
+
+    def check_in_review(self) -> None:
+        """One dead letter waits for a person, because nobody can tell whether it was sent."""
+        letters = [f"{letter.state}, {letter.kind}" for letter in self.letters()]
+        self.check(
+            "G4",
+            letters == ["open, unknown"],
+            f"dead letters: {'; '.join(letters) or 'none'} (must be one: open, unknown)",
+        )
 
     def check_bodies(self) -> None:
         """Every attempt carried the same body under its key."""

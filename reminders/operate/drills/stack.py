@@ -18,7 +18,7 @@ from reminders.broker.gauge import UNACKED_KEY
 from reminders.celery_options import KEY_PREFIX
 from reminders.domain.errors import RemindersError
 from reminders.embedded import Services, running, throwaway_home
-from reminders.ledger.database import Database
+from reminders.ledger.database import DATABASE_AWAY, Database
 from reminders.ledger.migrations import migrate
 from reminders.ledger.status import make_partitions
 from reminders.operate.child_environment import child_environment
@@ -30,6 +30,8 @@ from reminders.operate.drills.scripted_receiver import ScriptedReceiver
 from reminders.settings import Secret, Settings, load
 
 TENANT = "drill"
+HINDRANCES: tuple[type[Exception], ...] = (RemindersError, *DATABASE_AWAY, redis.RedisError, OSError)
+"""What may keep a drill from being carried through."""
 
 
 @dataclass(frozen=True)
@@ -57,7 +59,7 @@ def rehearse(drill: Drill, servers: Servers, record: Record) -> None:
             audited(stack)
         except (Broken, TimeoutError) as fault:
             broken = str(fault)
-        except RemindersError as fault:
+        except HINDRANCES as fault:
             broken = f"could not be carried through: {fault}"
         if broken is not None:
             record.logs = stack.logs()
@@ -145,7 +147,7 @@ class Stack(Scene):
         return line
 
     def ready(self) -> None:
-        self.start("scanner", "worker", "alone", "retry")
+        self.start("scanner", "worker")
         self.tick()
 
     def scan(self) -> Line:

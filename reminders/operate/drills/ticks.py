@@ -75,7 +75,6 @@ DRILLS = (
         f"beat and scanner stand still for {HOURS} simulated hours, then go on",
         ("G2", "G4", "G8"),
         paused_trigger,
-        long=False,
     ),
     Drill(
         "many-beats",
