@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
 import click
@@ -100,7 +100,11 @@ def _chosen(names: Sequence[str], *, here: bool) -> list[Drill]:
 def _run(chosen: Sequence[Drill], *, as_json: bool) -> list[Record]:
     # After kill -9 of this command its processes end by themselves, and the next drill clears the rest away.
     with signals_unwind(), throwaway_servers() as servers:
-        return [_told(each, lambda record: rehearse(record.drill, servers, record), as_json=as_json) for each in chosen]
+
+        def run(record: Record) -> None:
+            rehearse(record.drill, servers, record)
+
+        return [_told(Record(each, each.settings), run, as_json=as_json) for each in chosen]
 
 
 def _run_here(chosen: Sequence[Drill], staging: _Staging, *, as_json: bool) -> list[Record]:
@@ -120,7 +124,7 @@ def _run_here(chosen: Sequence[Drill], staging: _Staging, *, as_json: bool) -> l
                 to=staging.to,
             )
 
-        return [_told(each, run, as_json=as_json) for each in chosen]
+        return [_told(Record(each, settings=None), run, as_json=as_json) for each in chosen]
 
 
 def _confirm(staging: _Staging, number: int) -> None:
@@ -132,28 +136,29 @@ def _confirm(staging: _Staging, number: int) -> None:
         raise Refused(f"{typed!r} is not {staging.tenant!r}; nothing was done")
 
 
-def _told(chosen: Drill, run: Callable[[Record], None], *, as_json: bool) -> Record:
+def _told(record: Record, run: Callable[[Record], None], *, as_json: bool) -> Record:
     """Run one drill, telling each step as it is taken; in JSON the whole once it has ended."""
-    record = Record(chosen) if as_json else Record(chosen, on_step=_print_step)
     if as_json:
         run(record)
         print_json(_as_json(record))
     else:
-        click.echo(f"{chosen.name}: {chosen.about}")
-        click.echo(f"{'':{_WIDTH}}{_settings(chosen)}")
+        record.on_step = _print_step
+        click.echo(f"{record.drill.name}: {record.drill.about}")
+        click.echo(f"{'':{_WIDTH}}{_settings(record.settings)}")
         run(record)
-        click.echo(
-            f"{'':{_WIDTH}}{'ok' if record.broken is None else f'BROKEN: {record.broken}'}  ({record.seconds:.1f} s)"
-        )
+        verdict = "ok" if record.broken is None else f"BROKEN: {record.broken}"
+        click.echo(f"{'':{_WIDTH}}{verdict}  ({record.seconds:.1f} s)")
     for name, words in record.logs.items():
         click.echo(f"--- last words of {name}\n{words.rstrip()}", err=True)
     return record
 
 
-def _settings(chosen: Drill) -> str:
-    if not chosen.settings:
+def _settings(shortened: Mapping[str, str] | None) -> str:
+    if shortened is None:
+        return "with this installation's settings"
+    if not shortened:
         return "with the shipped settings"
-    return "shortened: " + ", ".join(f"{name}={value}" for name, value in chosen.settings.items())
+    return "with the shipped settings, save " + ", ".join(f"{name}={value}" for name, value in shortened.items())
 
 
 def _print_step(step: Step) -> None:
@@ -166,7 +171,7 @@ def _as_json(record: Record) -> dict[str, object]:
         "ok": record.broken is None,
         "broken": record.broken,
         "guarantees": list(record.drill.guarantees),
-        "settings": dict(record.drill.settings),
+        "settings": None if record.settings is None else dict(record.settings),
         "seconds": round(record.seconds, 1),
         "steps": [{"kind": step.kind, "guarantee": step.guarantee, "text": step.text} for step in record.steps],
     }

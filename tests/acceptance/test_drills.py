@@ -31,7 +31,7 @@ def servers() -> Iterator[Servers]:
     [pytest.param(drill, id=drill.name, marks=[pytest.mark.long] if drill.long else []) for drill in DRILLS.values()],
 )
 def test_a_drill_holds_and_checks_what_it_says(drill: Drill, servers: Servers) -> None:
-    record = Record(drill)
+    record = Record(drill, drill.settings)
     rehearse(drill, servers, record)
     logs = "\n".join(f"--- {name}\n{words}" for name, words in record.logs.items())
     assert record.broken is None, f"{record.broken}\n{logs}"
@@ -49,7 +49,7 @@ def test_a_broken_drill_says_so_shows_the_logs_and_leaves_no_process(servers: Se
         running.extend(psutil.Process().children(recursive=True))
         stack.check("G1", holds=False, text="something")
 
-    record = Record(Drill("broken", "breaks", ("G1",), broken))
+    record = Record(Drill("broken", "breaks", ("G1",), broken), {})
     rehearse(record.drill, servers, record)
     assert record.broken == "G1: not so: something"
     assert set(record.logs) == {"1-worker", "2-beat", "3-scanner"}

@@ -48,9 +48,13 @@ class Drill:
 
 @dataclass
 class Record:
-    """One run. `broken` says what did not hold; None once it ended well. `logs` has the last lines of each process then."""
+    """One run. `broken` says what did not hold; None once it ended well. `logs` has the last lines of each process then.
+
+    `settings` are those that differ from the shipped ones; None where an installation's own hold.
+    """
 
     drill: Drill
+    settings: Mapping[str, str] | None
     on_step: Callable[[Step], None] = lambda _step: None
     steps: list[Step] = field(default_factory=list)
     broken: str | None = None
