@@ -53,8 +53,8 @@ LIVE = Statement("rehearsal_live", "SELECT id::text FROM {s}.due WHERE id = ANY(
 
 OTHERS = Statement(
     "rehearsal_others",
-    "SELECT id::text FROM {s}.reminders WHERE tenant_id = :tenant AND kind <> :kind LIMIT 1",
-    {"tenant": "text", "kind": "text"},
+    "SELECT id::text FROM {s}.reminders WHERE tenant_id = :tenant AND (user_id <> :user OR kind <> :kind) LIMIT 1",
+    {"tenant": "text", "user": "text", "kind": "text"},
 )
 
 
@@ -111,9 +111,9 @@ class Rehearsal:
         rows = self._db.fetch(TICKS)
         return (rows[0][0], rows[0][1]) if rows else (0, 0)
 
-    def another_of(self, tenant: str, kind: str) -> str | None:
-        """The id of some reminder of `tenant` that is not of `kind`."""
-        rows = self._db.fetch(OTHERS, tenant=tenant, kind=kind)
+    def another_of(self, tenant: str, *, user: str, kind: str) -> str | None:
+        """The id of some reminder of `tenant` that is not for `user` and of `kind`."""
+        rows = self._db.fetch(OTHERS, tenant=tenant, user=user, kind=kind)
         return rows[0][0] if rows else None
 
 

@@ -13,7 +13,7 @@ from reminders.ledger.database import Database
 from reminders.ledger.rehearsal import Rehearsal
 from reminders.operate.drills.audited import audited
 from reminders.operate.drills.drill import Broken, Drill, Record
-from reminders.operate.drills.scene import KIND, Scene
+from reminders.operate.drills.scene import KIND, USER, Scene
 from reminders.operate.drills.scripted_receiver import ScriptedReceiver
 from reminders.settings import Settings
 
@@ -69,7 +69,7 @@ def check_safe(drill: Drill) -> None:
 
 def check_tenant(database: Database, tenant: str) -> None:
     """Raise `Refused` if the tenant has a reminder that no drill made."""
-    other = Rehearsal(database).another_of(tenant, KIND)
+    other = Rehearsal(database).another_of(tenant, user=USER, kind=KIND)
     if other is not None:
         raise Refused(
             f"Tenant {tenant} has reminders that no drill made, such as {other}\n"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from math import ceil
 from threading import Event
 
 from reminders.operate.drills.drill import Drill
@@ -11,7 +12,6 @@ from reminders.operate.drills.stack import Stack
 
 ACCEPTED = 61
 """As many as the gap `refused` of `reminders.drill_process` lets through."""
-ASKED_FOR = 4
 
 
 def same_message(scene: Scene) -> None:
@@ -63,18 +63,21 @@ def partial_publish(stack: Stack) -> None:
 def retry_after(scene: Scene) -> None:
     """A 429 with `Retry-After`: nobody calls before the time that was asked for, and then it is delivered."""
 
+    # Longer than a retry would wait by itself.
+    asked_for = ceil(2 * scene.settings.retry_delays[0]) + 2
+
     def answer(_key: str, call: int, _body: object) -> int | Reply:
-        return Reply(429, {"retry-after": str(ASKED_FOR)}) if call == 1 else 200
+        return Reply(429, {"retry-after": str(asked_for)}) if call == 1 else 200
 
     scene.receiver.answer = answer
     scene.ready()
     scene.schedule(["asked to wait"])
     scene.receiver.wait_for(lambda seen: seen.calls.total() == 1, 60, "the first call")
-    scene.did(f"answered the first call with 429 and Retry-After: {ASKED_FOR}")
+    scene.did(f"answered the first call with 429 and Retry-After: {asked_for}")
     scene.receiver.wait_for(lambda seen: seen.calls.total() == 2, 60, "the second call")
     first, second = scene.receiver.calls_about(scene.reference("asked to wait"))
     scene.saw(f"the second call came {second - first:.1f} s after the first")
-    scene.check("G9", second - first >= ASKED_FOR, f"no call within the {ASKED_FOR} s that were asked for")
+    scene.check("G9", second - first >= asked_for, f"no call within the {asked_for} s that were asked for")
     scene.ended({"delivered": 1})
     scene.check_bodies()
 
@@ -101,6 +104,7 @@ DRILLS = (
         "a receiver answers 429 with Retry-After",
         ("G2", "G4", "G9"),
         retry_after,
+        {"REMINDERS_RETRY_DELAYS": "1s"},
         here=retry_after,
         long=False,
     ),

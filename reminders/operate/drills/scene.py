@@ -27,8 +27,8 @@ from reminders.pipeline.schedule import to_request
 from reminders.providers import registry
 from reminders.settings import Settings
 
-KIND = "drill"
-"""The kind of every reminder that a drill makes: by it they are told from others."""
+USER = KIND = "drill"
+"""User and kind of every reminder that a drill makes: by them they are told from others."""
 PATIENCE = 60.0
 """Seconds for what should take a few, on a machine that does other things too."""
 _LOOK_EVERY = 0.05
@@ -90,7 +90,7 @@ class Scene:
             to_request(
                 lambda _: provider,
                 tenant_id=self.tenant,
-                user_id="drill",
+                user_id=USER,
                 kind=KIND,
                 channel="webhook",
                 destination=self._to + place,
