@@ -62,7 +62,6 @@ def partial_publish(stack: Stack) -> None:
 
 def retry_after(scene: Scene) -> None:
     """A 429 with `Retry-After`: nobody calls before the time that was asked for, and then it is delivered."""
-
     # Longer than a retry would wait by itself.
     asked_for = ceil(2 * scene.settings.retry_delays[0]) + 2
 
