@@ -70,7 +70,8 @@ def start_drill(shell: dict[str, str], *arguments: str) -> subprocess.Popen[str]
     )
 
 
-@pytest.mark.timeout(120)
+@pytest.mark.long
+@pytest.mark.timeout(180)
 def test_two_run_side_by_side(shell: dict[str, str]) -> None:
     both = [start_drill(shell, "kill-before-ack", "--json") for _ in range(2)]
     for drill in both:
@@ -79,8 +80,15 @@ def test_two_run_side_by_side(shell: dict[str, str]) -> None:
         assert json.loads(told)["ok"] is True
 
 
-@pytest.mark.timeout(120)
-@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGKILL])
+@pytest.mark.timeout(180)
+@pytest.mark.parametrize(
+    "number",
+    [
+        signal.SIGINT,
+        pytest.param(signal.SIGTERM, marks=pytest.mark.long),
+        pytest.param(signal.SIGKILL, marks=pytest.mark.long),
+    ],
+)
 def test_nothing_stays_of_an_interrupted_drill(number: signal.Signals, shell: dict[str, str], home: Path) -> None:
     drill = start_drill(shell, "kill-in-call")
     assert drill.stdout is not None

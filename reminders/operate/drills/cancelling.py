@@ -6,10 +6,30 @@ from threading import Event
 
 from reminders.operate.drills.drill import Drill
 from reminders.operate.drills.scene import Scene
+from reminders.operate.drills.stack import Stack
+
+AHEAD = 2.0
+"""Seconds until what is cancelled would be due: enough for the cancellation to come first."""
 
 
-def cancel_around_claim(scene: Scene) -> None:
+def cancel_around_claim(stack: Stack) -> None:
     """Each with the answer that `cancel` must give, and what must follow from it."""
+    gate = _script(stack)
+    _while_asked_for(stack)
+    _around(stack, gate)
+    stack.ended({"cancelled": 3, "delivered": 3})
+
+
+def cancel_here(scene: Scene) -> None:
+    """The same without the one whose row is locked while its claim is asked for: that takes a worker of our own."""
+    gate = _script(scene)
+    scene.ready()
+    _around(scene, gate)
+    scene.ended({"cancelled": 2, "delivered": 3})
+
+
+def _script(scene: Scene) -> Event:
+    """The reminder `during` is kept in mid-call until the event is set, and then refused."""
     gate = Event()
     held = scene.reference("during")
 
@@ -21,43 +41,45 @@ def cancel_around_claim(scene: Scene) -> None:
         return 503
 
     scene.receiver.answer = answer
-    scene.ready()
-    _before(scene)
-    _while_asked_for(scene)
-    _during(scene, gate)
-    (after,) = scene.schedule(["after"])
-    scene.receiver.wait_for(lambda seen: seen.calls[after.delivery_key] == 1, 60, "the last one is called")
-    scene.wait_until(lambda: scene.counts().get("delivered") == 3, "it is delivered")
-    scene.check("G5", scene.cancel(after) == "too_late", "after the delivery, cancel answers too_late")
-    # A retry of the one in mid-call would have come by now: it would have been due before this one.
-    scene.schedule(["last"], due_in=scene.settings.retry_delays[0] * 1.5)
-    scene.ended({"cancelled": 3, "delivered": 4})
+    return gate
 
 
-def _before(scene: Scene) -> None:
-    (before,) = scene.schedule(["before"], due_in=1.0)
-    scene.schedule(["behind before"], due_in=1.5)
-    answer = scene.cancel(before)
-    scene.did("cancelled one a second before it was due")
-    scene.wait_until(lambda: scene.counts().get("delivered") == 1, "one that was due later is delivered")
-    scene.check(
-        "G5", (answer, scene.calls(before)) == ("cancelled", 0), "before the claim: cancelled, and never called"
+def _while_asked_for(stack: Stack) -> None:
+    (asked,) = stack.schedule(["while asked for"])
+    stack.scan()
+    stack.wait_until(lambda: stack.queued() == 1, "its message is on the broker")
+    with stack.cancelling(asked) as answer:
+        stack.start("worker")
+        stack.wait_until(lambda: stack.queued() == stack.unacknowledged() == 0, "a worker has given its message up")
+    stack.did("cancelled one in a transaction that was open while a worker asked for the claim")
+    stack.check(
+        "G5",
+        (answer, stack.status(asked), stack.calls(asked)) == ("cancelled", "cancelled", 0),
+        "while the claim is asked for: cancelled, and not called",
     )
 
 
-def _while_asked_for(scene: Scene) -> None:
-    (asked,) = scene.schedule(["while asked for"], due_in=1.0)
-    with scene.cancelling(asked) as answer:
-        # The claim finds the row locked by a transaction that has not committed.
-        scene.publish([asked, asked])
-        scene.schedule(["behind while asked for"], due_in=1.5)
-        scene.wait_until(lambda: scene.counts().get("delivered") == 2, "one that was due later is delivered")
-    scene.did("cancelled one in a transaction that was open while its message was worked on")
-    scene.publish([asked])
+def _around(scene: Scene, gate: Event) -> None:
+    _before(scene)
+    _during(scene, gate)
+    (after,) = scene.schedule(["after"])
+    scene.wait_until(lambda: scene.status(after) == "delivered", "it is delivered")
+    scene.check("G5", scene.cancel(after) == "too_late", "after the delivery, cancel answers too_late")
+    # A retry of the one in mid-call would be due before this one, and so would everything else that must not come.
+    scene.schedule(["last"], due_in=scene.settings.retry_delays[0] * 1.5)
+    scene.wait_until(lambda: not scene.live(), "the last one is delivered")
+    calls = sum(scene.calls(each) for each in scene.made if scene.status(each) == "cancelled")
+    scene.check("G5", calls == 1, f"calls about cancelled ones: {calls} (must be 1, that in mid-call)")
+
+
+def _before(scene: Scene) -> None:
+    (before,) = scene.schedule(["before"], due_in=AHEAD)
+    (behind,) = scene.schedule(["behind it"], due_in=AHEAD + 0.5)
+    answer = scene.cancel(before)
+    scene.did(f"cancelled one {AHEAD:g} s before it was due")
+    scene.wait_until(lambda: scene.status(behind) == "delivered", "one that was due later is delivered")
     scene.check(
-        "G5",
-        (answer, scene.calls(asked)) == ("cancelled", 0),
-        "while the claim is asked for: cancelled, and never called",
+        "G5", (answer, scene.calls(before)) == ("cancelled", 0), "before the claim: cancelled, and never called"
     )
 
 
@@ -68,8 +90,7 @@ def _during(scene: Scene, gate: Event) -> None:
     gate.set()
     scene.did("cancelled one in mid-call, and then refused that call with 503")
     scene.wait_until(
-        lambda: scene.counts().get("cancelled") == 3 or scene.calls(during) > 1,
-        "it ends as cancelled, or is called again",
+        lambda: scene.status(during) == "cancelled" or scene.calls(during) > 1, "it is cancelled, or called again"
     )
     scene.check(
         "G5",
@@ -85,7 +106,7 @@ DRILLS = (
         ("G2", "G5"),
         cancel_around_claim,
         {"REMINDERS_RETRY_DELAYS": "1s"},
-        here=cancel_around_claim,
+        here=cancel_here,
         long=False,
     ),
 )

@@ -162,6 +162,10 @@ class Scene:
     def counts(self) -> dict[str, int]:
         return self._ledger.counts(self.ids)
 
+    def status(self, reminder: ScheduledReminder) -> str:
+        """Of one reminder."""
+        return next(iter(self._ledger.counts([reminder.id])))
+
     def attempts(self) -> list[AttemptMade]:
         return self._ledger.attempts(self.ids)
 

@@ -128,7 +128,6 @@ DRILLS = (
         "kill -9 after a worker took the message, before the claim",
         ("G2", "G3", "G4"),
         before_claim,
-        long=False,
     ),
     Drill("kill-after-claim", "kill -9 after the claim's commit, before the call", _ALL, after_claim, QUICK_CLAIM),
     Drill("kill-in-call", "kill -9 during the call", _ALL, in_call, QUICK_CLAIM),
