@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import secrets
 import signal
+import subprocess
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -185,9 +186,11 @@ class Stack(Scene):
 
     @contextmanager
     def frozen(self, pid: int) -> Iterator[None]:
-        """Hold a process still for the block."""
+        """Hold a process still for the block, with all its threads."""
         os.kill(pid, signal.SIGSTOP)
         try:
+            # On a busy machine its other threads go on until one of them has seen the signal.
+            self.wait_until(lambda: _stands_still(pid), f"process {pid} stands still")
             yield
         finally:
             os.kill(pid, signal.SIGCONT)
@@ -207,3 +210,11 @@ class Stack(Scene):
                 line.kill()
         self._lifeline.close()
         self.redis.close()
+
+
+def _stands_still(pid: int) -> bool:
+    tasks = list(Path(f"/proc/{pid}/task").glob("*/stat"))
+    if tasks:
+        return all(task.read_text().rpartition(")")[2].split()[0] == "T" for task in tasks)
+    shown = subprocess.run(["ps", "-o", "state=", "-p", str(pid)], capture_output=True, text=True, check=False)  # noqa: S603, S607 - systems without /proc
+    return shown.stdout.strip().startswith("T")
