@@ -98,7 +98,7 @@ class Rehearsal:
         return [LetterOpened(*row) for row in self._db.fetch(LETTERS, ids=_texts(ids))]
 
     def claimed_by(self, key: str) -> str | None:
-        """The worker, as host and process id with a colon between, that has an open claim on a delivery key."""
+        """The worker that has an open claim on a delivery key: host, process id and more, with colons between."""
         rows = self._db.fetch(CLAIMED_BY, key=key)
         return rows[0][0] if rows else None
 

@@ -186,7 +186,7 @@ class Scene:
         worker = self._ledger.claimed_by(key)
         if worker is None:
             raise Broken("G3: a call without an open claim on its delivery key")
-        return int(worker.rpartition(":")[2])
+        return int(worker.split(":")[1])
 
     def calls(self, reminder: ScheduledReminder) -> int:
         return self.receiver.calls[reminder.delivery_key]
