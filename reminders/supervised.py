@@ -13,6 +13,14 @@ LIFELINE = "REMINDERS_X_LIFELINE"
 """Names the descriptor that ends with the parent, and the seconds of grace."""
 
 
+_TIED = "import os; from reminders.supervised import hold_on; hold_on(os.environ); from reminders.cli.app import main; main()"
+
+
+def own_command(*arguments: str) -> list[str]:
+    """The `reminders` command of this very installation; it stops when the process that `LIFELINE` ties it to is gone."""
+    return [sys.executable, "-c", _TIED, *arguments]
+
+
 def main() -> None:
     """Run `celery` with this process's arguments."""
     hold_on(os.environ)

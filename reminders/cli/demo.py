@@ -22,12 +22,12 @@ from reminders.domain.errors import RemindersError, ServiceUnavailable
 from reminders.embedded import running, throwaway_home
 from reminders.ledger.database import Database
 from reminders.ledger.summary import summary
+from reminders.operate.child_environment import child_environment
 from reminders.operate.sample import TO_CANCEL, sample_csv
 from reminders.receiver.server import Receiver
 from reminders.settings import Secret, Settings
-from reminders.supervised import LIFELINE
+from reminders.supervised import LIFELINE, own_command
 
-_TIED = "import os; from reminders.supervised import hold_on; hold_on(os.environ); from reminders.cli.app import main; main()"
 PATIENCE = 75.0
 """Seconds until the demo gives up on reminders that do not reach their end."""
 
@@ -61,7 +61,7 @@ def demo() -> None:
 
 def _play(console: Console, settings: Settings, database: Database, receiver: Receiver) -> bool:
     bring_to_head(settings, database)
-    environ = _environment(settings)
+    environ = child_environment(settings, REMINDERS_RETRY_DELAYS="1s,2s,4s", COLUMNS="120")
     with _stack(console, settings, environ):
         _wait_for_workers(settings)
         console.print(f"A receiver listens at {receiver.urls[0]}; it fails twice on one path and refuses on another.")
@@ -89,33 +89,6 @@ def _play(console: Console, settings: Settings, database: Database, receiver: Re
     return not wrong
 
 
-def _environment(settings: Settings) -> dict[str, str]:
-    inherited = {name: value for name, value in os.environ.items() if not name.startswith("REMINDERS_")}
-    assert settings.database_url is not None
-    assert settings.redis_url is not None
-    assert settings.webhook_secret is not None
-    return {
-        **inherited,
-        "DATABASE_URL": settings.database_url.reveal(),
-        "REDIS_URL": settings.redis_url.reveal(),
-        "REMINDERS_HOME": str(settings.home),
-        "REMINDERS_WEBHOOK_SECRET": settings.webhook_secret.reveal(),
-        "REMINDERS_ALLOW_PRIVATE": "yes",
-        "REMINDERS_RETRY_DELAYS": "1s,2s,4s",
-        "COLUMNS": "120",
-    }
-
-
-def _own(*arguments: str) -> list[str]:
-    """The `reminders` command of this very installation; it stops when the process that `LIFELINE` ties it to is gone."""
-    return [
-        sys.executable,
-        "-c",
-        _TIED,
-        *arguments,
-    ]
-
-
 @contextmanager
 def _stack(console: Console, settings: Settings, environ: dict[str, str]) -> Iterator[None]:
     """`reminders up` in the background, its output in a file that is shown if the demo fails."""
@@ -125,7 +98,7 @@ def _stack(console: Console, settings: Settings, environ: dict[str, str]) -> Ite
     held, lifeline = os.pipe()
     with path.open("wb") as log, os.fdopen(held, "rb"), os.fdopen(lifeline, "wb"):
         process = subprocess.Popen(  # noqa: S603 - our own command
-            _own("up", "--no-web"),
+            own_command("up", "--no-web"),
             env={**environ, LIFELINE: f"{held} {patience}"},
             stdout=log,
             stderr=log,
@@ -158,7 +131,7 @@ def _wait_for_workers(settings: Settings) -> None:
 def _command(console: Console, environ: dict[str, str], *arguments: str, quiet: bool = False) -> str:
     if not quiet:
         console.print(f"[dim]$ reminders {' '.join(arguments)}[/]", soft_wrap=True)
-    done = subprocess.run(_own(*arguments), env=environ, capture_output=True, text=True, check=False)  # noqa: S603 - our own command
+    done = subprocess.run(own_command(*arguments), env=environ, capture_output=True, text=True, check=False)  # noqa: S603 - our own command
     if done.returncode != 0:
         raise RemindersError(f"`reminders {' '.join(arguments)}` failed:\n{done.stderr or done.stdout}")
     if not quiet:
