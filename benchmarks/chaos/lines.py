@@ -5,6 +5,7 @@ from __future__ import annotations
 import subprocess
 import sys
 import threading
+from collections.abc import Mapping
 from contextlib import suppress
 from pathlib import Path
 from signal import SIGCONT, SIGKILL, SIGTERM
@@ -27,7 +28,7 @@ def procfile() -> dict[str, str]:
 class Line:
     """One line. Its parent restarts its children; who kills the parent starts the line again."""
 
-    def __init__(self, name: str, environ: dict[str, str], log: Path) -> None:
+    def __init__(self, name: str, environ: Mapping[str, str], log: Path) -> None:
         self.name = name
         self.lock = threading.Lock()
         """Held by whoever ends the parent, until the line is started again."""

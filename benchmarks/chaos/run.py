@@ -72,22 +72,16 @@ def run(given: Given, out: Path, tell: Callable[[str], None]) -> dict[str, Any]:
                 set_deduplicates(database, tenant, "webhook", address, deduplicates=False)
         servers = Servers(home, services)
         stack.callback(servers.close)
-        lines = {name: Line(name, environ, out / f"{name}.log") for name in STARTED}
-        for line in lines.values():
-            stack.callback(line.stop)
-        strikes = Strikes(lines, servers, tell)
-        ended = stack.enter_context(_kept_up(lines, tell))
-
-        traffic.start()
-        _wait_for_first_delivery(database)
-        tell(f"first delivery after {time.monotonic() - began:.0f} s; {rate:.1f} reminders a second")
-        stormed = _storm(given, settings, strikes, tell)
-        strikes.undo_all()
-        traffic.stop()
-        calmed = _calm(database, given.calm, tell)
+        with _lines(environ, out, tell) as (lines, ended):
+            strikes = Strikes(lines, servers, tell)
+            traffic.start()
+            _wait_for_first_delivery(database)
+            tell(f"first delivery after {time.monotonic() - began:.0f} s; {rate:.1f} reminders a second")
+            stormed = _storm(given, settings, strikes, tell)
+            strikes.undo_all()
+            traffic.stop()
+            calmed = _calm(database, given.calm, tell)
         audited = _audit(environ)
-        for line in lines.values():
-            line.stop()
         ledger = evidence.read(database)
     calls = journal.read(calls_file)
     found = find(traffic.book, calls, ledger, strikes.freezes, settings.claim)
@@ -141,8 +135,11 @@ def _receiver(file: Path, given: Given, settings: Settings) -> Iterator[str]:
 
 
 @contextmanager
-def _kept_up(lines: Mapping[str, Line], tell: Callable[[str], None]) -> Iterator[Counter[str]]:
-    """Start lines again that end although nobody ended them; gives how often each did."""
+def _lines(
+    environ: Mapping[str, str], out: Path, tell: Callable[[str], None]
+) -> Iterator[tuple[Mapping[str, Line], Counter[str]]]:
+    """The process lines, and how often each ended although nobody ended it; it is started again then."""
+    lines = {name: Line(name, environ, out / f"{name}.log") for name in STARTED}
     ended: Counter[str] = Counter()
     stop = threading.Event()
 
@@ -157,10 +154,12 @@ def _kept_up(lines: Mapping[str, Line], tell: Callable[[str], None]) -> Iterator
     thread = threading.Thread(target=look, name="keeping lines up", daemon=True)
     thread.start()
     try:
-        yield ended
+        yield lines, ended
     finally:
         stop.set()
         thread.join()
+        for line in lines.values():
+            line.stop()
 
 
 def _wait_for_first_delivery(database: Database) -> None:

@@ -8,6 +8,7 @@ from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
+from functools import partial
 from queue import Empty, PriorityQueue
 from random import Random
 from typing import Any, TypeVar
@@ -19,6 +20,7 @@ import psycopg2
 import reminders
 from benchmarks.chaos.calls import EACH, ONCE
 from reminders.domain.errors import Refused
+from reminders.ledger.scheduling import ScheduledReminder
 
 TENANTS = 5
 CHANGED = 0.16
@@ -124,10 +126,10 @@ class Traffic:
                 size = min(size, 20)
                 batch = batch[:size]
                 self.book.never.update(each["reference"] for each in batch)
-                client.insist(lambda connection, batch=batch: _then_undo(connection, batch))
+                client.insist(partial(_then_undo, batch))
                 owed += size
                 continue
-            answers = client.insist(lambda connection, batch=batch: reminders.schedule_many(connection, batch))
+            answers = client.insist(partial(_schedule, batch))
             for given, answer in zip(batch, answers, strict=True):
                 self._know(given, answer.id, answer.delivery_key)
             made += size
@@ -153,7 +155,7 @@ class Traffic:
             due = time.monotonic() + (given["due_at"] - datetime.now(UTC)).total_seconds()
             for what in self._random.choice([("cancel",), ("move",), ("cancel",), ("move",), ("cancel", "move")]):
                 soon = self._random.random() < 0.7
-                offset = self._random.gauss(0.2, 0.4) if soon else self._random.uniform(-1.0, 40.0)
+                offset = self._random.gauss(0.5, 0.7) if soon else self._random.uniform(-1.0, 40.0)
                 self._changes[crc32(reference.encode()) % CALLERS].put((due + offset, what, reference))
 
     def _change(self, number: int) -> None:
@@ -214,7 +216,11 @@ def _move(connection: Any, reminder_id: UUID, due: datetime) -> str:
     return "refused"
 
 
-def _then_undo(connection: Any, batch: list[dict[str, Any]]) -> None:
+def _schedule(batch: list[dict[str, Any]], connection: Any) -> list[ScheduledReminder]:
+    return reminders.schedule_many(connection, batch)
+
+
+def _then_undo(batch: list[dict[str, Any]], connection: Any) -> None:
     reminders.schedule_many(connection, batch)
     connection.rollback()
 
