@@ -2,8 +2,8 @@
 
     python -m benchmarks.chaos --reminders 20000 --kills 500 --pace 1.8 --seed 1 --out DIR
 
-`plan` draws the faults and `manners` the receiver's answers, both from the seed alone. `lines`, `servers` and `strikes`
-do to a throw-away installation what the plan says; `traffic` schedules, cancels and reschedules meanwhile, and keeps what
+`plan` draws the faults and `manners` the receiver's answers, both from the seed alone. `lines`, `servers`, `strikes`
+and `storm` do to a throw-away installation what the plan says; `traffic` schedules, cancels and reschedules meanwhile, and keeps what
 it was promised; `receiver` is a process of its own that notes every call. When all is calm again `evidence` reads the
 ledger, `findings` holds it against what the receiver saw, and `report` writes it down. `run` puts them together.
 """

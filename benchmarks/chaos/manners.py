@@ -9,6 +9,9 @@ PATIENCE = 5
 """From this call on, a key is answered well: a run has an end."""
 _TROUBLES = {"slow": 30, "500": 22, "429": 15, "503": 12, "reset": 10, "lost": 8, "too slow": 3}
 
+UNANSWERED = frozenset({"reset", "lost", "too slow"})
+"""Those that end the connection instead of answering, or that no caller waits out."""
+
 
 @dataclass(frozen=True, slots=True)
 class Manner:

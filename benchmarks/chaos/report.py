@@ -9,6 +9,7 @@ from typing import Any
 from benchmarks.chaos.calls import Call
 from benchmarks.chaos.evidence import Ledger
 from benchmarks.chaos.findings import Findings, calls_per_key, recoveries
+from benchmarks.chaos.manners import UNANSWERED
 from benchmarks.chaos.strikes import Strikes
 from benchmarks.chaos.traffic import Book
 
@@ -48,6 +49,7 @@ def summary(
         "evidence": found.shown(),
         "overlaps_of_frozen": found.overlaps_of_frozen,
         "calls_per_key": calls_per_key(calls),
+        "callers_gone_in_mid_call": sum(call.status is None and call.manner not in UNANSWERED for call in calls),
         "effects": dict(Counter(call.place for call in calls if call.effect)),
         "changes": dict(Counter(promise.answer for promise in book.promises)),
         "ended": {
@@ -94,6 +96,7 @@ def table(told: Mapping[str, Any]) -> str:
         ("", ""),
         ("overlaps of processes frozen beyond a claim", str(told["overlaps_of_frozen"])),
         *((f"calls per key, {place}", _pairs(counted)) for place, counted in told["calls_per_key"].items()),
+        ("calls whose caller ended first", str(told["callers_gone_in_mid_call"])),
         ("effects", _pairs(told["effects"])),
         ("answers to cancel and reschedule", _pairs(told["changes"])),
         *((f"ended, {place}", _pairs(counted)) for place, counted in told["ended"].items()),
@@ -106,6 +109,7 @@ def table(told: Mapping[str, Any]) -> str:
             for kind, seconds in told["recovery_seconds"].items()
         ),
         ("seconds under faults, to calm, in all", ", ".join(f"{each:.0f}" for each in told["seconds"].values())),
+        ("seconds under faults in which a call began", str(told["seconds_with_calls"])),
         ("lines that ended by themselves", _pairs(told["lines_ended"]) or "none"),
         ("faults that found nobody", str(told["faults_missed"])),
     ]

@@ -23,6 +23,7 @@ from benchmarks.chaos.findings import find
 from benchmarks.chaos.lines import BIN, ROOT, STARTED, Line
 from benchmarks.chaos.plan import faults, kill_share
 from benchmarks.chaos.servers import Servers
+from benchmarks.chaos.storm import seconds_with_calls, storm
 from benchmarks.chaos.strikes import Strikes
 from benchmarks.chaos.traffic import Traffic
 from reminders.bootstrap import open_database
@@ -77,7 +78,9 @@ def run(given: Given, out: Path, tell: Callable[[str], None]) -> dict[str, Any]:
             traffic.start()
             _wait_for_first_delivery(database)
             tell(f"first delivery after {time.monotonic() - began:.0f} s; {rate:.1f} reminders a second")
-            stormed = _storm(given, settings, strikes, tell)
+            storm_began = time.monotonic()
+            storm(faults(given.seed, given.pace, settings.claim), given.kills, strikes, calls_file, tell)
+            stormed = time.monotonic() - storm_began
             strikes.undo_all()
             traffic.stop()
             calmed = _calm(database, given.calm, tell)
@@ -96,6 +99,7 @@ def run(given: Given, out: Path, tell: Callable[[str], None]) -> dict[str, Any]:
         more={
             "audit": audited,
             "lines_ended": dict(ended),
+            "seconds_with_calls": seconds_with_calls(calls, storm_began, stormed),
             "seconds": {"faults": stormed, "calm": calmed, "all": time.monotonic() - began},
         },
     )
@@ -168,22 +172,6 @@ def _wait_for_first_delivery(database: Database) -> None:
         if time.monotonic() > end:
             raise RuntimeError(f"nothing is delivered after {FIRST_DELIVERY_WITHIN:.0f} s, before any fault")
         time.sleep(LOOK_EVERY)
-
-
-def _storm(given: Given, settings: Settings, strikes: Strikes, tell: Callable[[str], None]) -> float:
-    """Faults by the plan until there were enough kills; gives the seconds it took."""
-    began = time.monotonic()
-    told = 0
-    for fault in faults(given.seed, given.pace, settings.claim):
-        while time.monotonic() < began + fault.at:
-            time.sleep(min(LOOK_EVERY, max(0.0, began + fault.at - time.monotonic())))
-        if strikes.kills() >= given.kills:
-            break
-        if strikes.kills() >= told + 50:
-            told = strikes.kills()
-            tell(f"{told} kills after {time.monotonic() - began:.0f} s")
-        strikes.begin(fault)
-    return time.monotonic() - began
 
 
 def _calm(database: Database, limit: float, tell: Callable[[str], None]) -> float:
