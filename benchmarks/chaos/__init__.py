@@ -1,6 +1,6 @@
 """Chaos: thousands of deliveries while everything that can be killed or frozen is, and what came of it.
 
-    python -m benchmarks.chaos --reminders 20000 --kills 500 --pace 1.8 --seed 1 --out DIR
+    python -m benchmarks.chaos --reminders 20000 --kills 500 --pace 1.6 --seed 1 --out DIR
 
 `plan` draws the faults and `manners` the receiver's answers, both from the seed alone. `lines`, `servers`, `strikes`
 and `storm` do to a throw-away installation what the plan says; `traffic` schedules, cancels and reschedules meanwhile, and keeps what

@@ -16,7 +16,7 @@ DOWN = (0.1, 5.0)
 """Seconds before somebody starts again what has no supervisor."""
 KILLS = frozenset({"kill child", "kill parent", "kill all", "kill server", "lose data", "kill backend"})
 """Acts that are a kill -9."""
-_WEIGHTS = {
+_WEIGHTS: dict[tuple[str, str], float] = {
     ("kill child", "worker"): 26,
     ("kill child", "scanner"): 10,
     ("kill child", "alone"): 5,
@@ -41,12 +41,12 @@ _WEIGHTS = {
     ("freeze child long", "alone"): 2,
     ("freeze child", "scanner"): 1,
     ("freeze child long", "scanner"): 1,
-    ("freeze parent long", "worker"): 1,
+    ("freeze parent long", "worker"): 0.5,
     ("freeze child long", "beat"): 1,
     ("freeze server", "redis"): 2,
-    ("freeze server long", "redis"): 1,
+    ("freeze server long", "redis"): 0.5,
     ("freeze server", "postgres"): 2,
-    ("freeze server long", "postgres"): 1,
+    ("freeze server long", "postgres"): 0.5,
 }
 KINDS = tuple(_WEIGHTS)
 """Every act with its target: a line of the Procfile, or a server."""

@@ -12,7 +12,7 @@ from benchmarks.chaos.strikes import Strikes
 
 MOST_WITHOUT_A_CALL = 4
 """Faults in a row."""
-HELD_AT_MOST = 20.0
+HELD_AT_MOST = 12.0
 LOOK_EVERY = 0.25
 
 
