@@ -67,6 +67,9 @@ class Strikes:
         self._calm.set()
         for thread in self._threads:
             thread.join()
+        # Also one whose start has failed meanwhile.
+        for name in SERVERS:
+            self._servers.start(name)
 
     def _run(self, fault: Fault) -> None:
         try:
