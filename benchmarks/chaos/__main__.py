@@ -17,7 +17,7 @@ def main() -> int:
     parser = argparse.ArgumentParser(prog="python -m benchmarks.chaos", description=__doc__)
     parser.add_argument("--reminders", type=int, default=20_000, help="how many at least")
     parser.add_argument("--kills", type=int, default=500, help="the faults end after so many kills")
-    parser.add_argument("--pace", type=float, default=1.6, help="mean of seconds between two faults")
+    parser.add_argument("--pace", type=float, default=1.2, help="mean of seconds between two faults")
     parser.add_argument("--seed", type=int, default=1, help="of the faults, the answers and the traffic")
     parser.add_argument(
         "--trouble", type=float, default=0.2, help="share of first calls that the receiver treats badly"

@@ -41,7 +41,7 @@ _WEIGHTS: dict[tuple[str, str], float] = {
     ("freeze child long", "alone"): 2,
     ("freeze child", "scanner"): 1,
     ("freeze child long", "scanner"): 1,
-    ("freeze parent long", "worker"): 0.5,
+    ("freeze parent long", "worker"): 0.3,
     ("freeze child long", "beat"): 1,
     ("freeze server", "redis"): 2,
     ("freeze server long", "redis"): 0.5,

@@ -199,7 +199,7 @@ def _audit(environ: Mapping[str, str]) -> dict[str, Any]:
 
 def _write_notes(out: Path, traffic: Traffic, strikes: Strikes) -> None:
     notes = {
-        "faults": [{"at": each.at, **asdict(each.fault)} for each in strikes.done],
+        "faults": [{**asdict(each.fault), "happened_at": each.at} for each in strikes.done],
         "freezes": [asdict(each) for each in strikes.freezes],
         "promises": [asdict(each) for each in traffic.book.promises],
     }
