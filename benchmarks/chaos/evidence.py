@@ -34,7 +34,7 @@ class Ledger:
 def read(database: Database) -> Ledger:
     statuses = dict(_rows(database, "SELECT reference, status FROM {s}.reminders_v1"))
     attempts = {
-        (key, number): Attempt(int(worker.rpartition(":")[2]), outcome, error_class, claimed_at)
+        (key, number): Attempt(int(worker.split(":")[1]), outcome, error_class, claimed_at)
         for key, number, worker, outcome, error_class, claimed_at in _rows(
             database,
             "SELECT delivery_key, claim_number, worker, outcome, error_class, extract(epoch FROM claimed_at)::float8 "

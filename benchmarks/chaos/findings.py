@@ -15,6 +15,8 @@ from benchmarks.chaos.traffic import Book, Promise
 
 REFUSED = frozenset({429, 503})
 """Answers that say that the request was not taken up: only after these may `each` be called again."""
+NOT_TAKEN = frozenset({"retry", "blocked"})
+"""The outcomes on record that say so."""
 SHOWN = 20
 
 
@@ -136,7 +138,7 @@ def _repeated_after_unknown(by_reference: Mapping[str, list[Call]], ledger: Ledg
             if before.place != EACH:
                 continue
             attempt = ledger.attempts.get((before.key, before.attempt))
-            recorded = attempt is not None and attempt.outcome == "retry"
+            recorded = attempt is not None and attempt.outcome in NOT_TAKEN
             if before.status not in REFUSED or not recorded:
                 repeated.append(f"{_show(before)} and {_show(after)}")
     return repeated

@@ -130,9 +130,10 @@ def test_a_call_at_each_after_one_that_may_have_had_an_effect(status):
     assert breached(found) == {"repeated after an unknown outcome"}
 
 
-def test_a_call_at_each_after_a_refusal_is_allowed_only_if_the_refusal_is_on_record():
+@pytest.mark.parametrize("outcome", ["retry", "blocked"])
+def test_a_call_at_each_after_a_refusal_is_allowed_only_if_the_refusal_is_on_record(outcome):
     calls = [call(1, place=EACH, status=429, effect=False), call(2, place=EACH, at=20)]
-    assert breached(judge(calls, attempts={1: attempt("retry"), 2: attempt()})) == set()
+    assert breached(judge(calls, attempts={1: attempt(outcome), 2: attempt()})) == set()
     lost = judge(calls, attempts={1: attempt("unknown"), 2: attempt()})
     assert breached(lost) == {"repeated after an unknown outcome"}
 
