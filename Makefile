@@ -4,7 +4,7 @@ VENV   := .venv
 BIN    := $(VENV)/bin
 STAMP  := $(VENV)/.installed
 
-.PHONY: install demo test test-full check lock format clean
+.PHONY: install demo test test-full chaos check lock format clean
 
 install: $(STAMP)
 
@@ -24,6 +24,10 @@ test: install
 
 test-full: install
 	$(BIN)/python -m pytest --numprocesses 2 --dist loadfile
+
+# The recorded run: some 25 minutes. Writes its report, logs and notes below build/chaos.
+chaos: install
+	$(BIN)/python -m benchmarks.chaos --out build/chaos
 
 check: install
 	$(BIN)/ruff format --check .

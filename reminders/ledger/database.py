@@ -141,10 +141,8 @@ class Database:
     def _connection(self, *, begin: bool = False) -> Iterator[PoolProxiedConnection]:
         connection = self._begun() if begin else self._engine.raw_connection()
         try:
-            yield connection
-        except DATABASE_AWAY as error:
-            self._give_up_if_stale(connection, error)
-            raise
+            with self._noticing_loss(connection):
+                yield connection
         finally:
             connection.close()
 
@@ -152,9 +150,9 @@ class Database:
         """A connection with a transaction open. One that had died while it was idle is replaced: nothing ran on it."""
         connection = self._engine.raw_connection()
         try:
-            _driver(connection).cursor().execute(_BEGIN)
-        except DATABASE_AWAY as error:
-            self._give_up_if_stale(connection, error)
+            with self._noticing_loss(connection):
+                _driver(connection).cursor().execute(_BEGIN)
+        except DATABASE_AWAY:
             connection.close()
             connection = self._engine.raw_connection()
             try:
@@ -164,11 +162,27 @@ class Database:
                 raise
         return connection
 
-    def _give_up_if_stale(self, connection: PoolProxiedConnection, error: Exception) -> None:
-        if isinstance(error, _STALE) or _driver(connection).closed:
-            # What ended this connection has ended the idle ones too: one failure, not one per connection.
-            connection.invalidate()
-            self._engine.dispose()
+    @contextmanager
+    def _noticing_loss(self, connection: PoolProxiedConnection) -> Iterator[None]:
+        """Give up a connection that the block finds lost. Raises one of `DATABASE_AWAY` then, whatever psycopg2 says."""
+        try:
+            yield
+        except DATABASE_AWAY as error:
+            if isinstance(error, _STALE) or _driver(connection).closed:
+                self._give_up(connection)
+            raise
+        except psycopg2.DatabaseError as error:
+            # All that Postgres itself says has a class of its own. After the crash of another server process psycopg2
+            # reports the lost connection with this one, and goes on to call the connection open.
+            if type(error) is not psycopg2.DatabaseError:
+                raise
+            self._give_up(connection)
+            raise psycopg2.OperationalError(str(error)) from error
+
+    def _give_up(self, connection: PoolProxiedConnection) -> None:
+        # What ended this connection has ended the idle ones too: one failure, not one per connection.
+        connection.invalidate()
+        self._engine.dispose()
 
 
 _STALE = (psycopg2.InterfaceError, psycopg2.errors.ReadOnlySqlTransaction)
