@@ -14,6 +14,7 @@ from celery.bin.base import CLIContext
 from kombu.exceptions import OperationalError
 from kombu.utils.url import sanitize_url
 
+from reminders.broker.foreign import count_foreign_messages
 from reminders.broker.handing_back import HandBack
 from reminders.broker.link import BrokerAway, Link
 from reminders.broker.log_pace import pace_logs
@@ -97,6 +98,7 @@ def _on_worker_init(sender: Any, **_: Any) -> None:
         raise SystemExit(str(error)) from error  # Celery's signals log and pass over any other exception
     if any(queue in DELIVERY_QUEUES for queue in app.amqp.queues.consume_from):
         note_shutdown(bootstrap.record_shutdown, bootstrap.DATABASE_FAULTS)
+    count_foreign_messages()
     settings = load()
     watch(sender, settings, lambda: wake_scan(settings), bootstrap.scan_looked_at)
 

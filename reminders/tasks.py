@@ -10,6 +10,7 @@ from uuid import UUID
 from celery import signals
 
 from reminders import bootstrap
+from reminders.broker.junk import drop_malformed
 from reminders.broker.shutdown import shutting_down
 from reminders.celery import app
 from reminders.celery_options import DELIVER_TASK, PARTITIONS_TASK, PURGE_TASK, SCAN_TASK
@@ -52,7 +53,7 @@ def deliver(*arguments: Any, **named: Any) -> str:
     except (KeyError, ValueError, TypeError, AttributeError):
         key = None
     if not (isinstance(key, str) and key.isascii() and key.isprintable()):
-        logger.warning("deliver.malformed: the message names no reminder and is dropped")
+        drop_malformed(DELIVER_TASK, "it names no reminder")
         return "malformed"
     return bootstrap.deliver()(reminder_id, key)
 

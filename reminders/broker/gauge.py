@@ -56,11 +56,12 @@ class RedisGauge:
         except BrokerAway:
             return None
 
-    def dropped(self) -> int | None:
-        """How many times bytes that are no message were taken off our queues since Redis was last emptied."""
+    def dropped(self) -> dict[str, int] | None:
+        """Messages that were dropped because they are not ours, by the task they name, since Redis was last emptied."""
         try:
             with self._link.redis() as client:
-                return int(client.get(DROPPED_KEY) or 0)
+                counts: dict[bytes, bytes] = client.hgetall(DROPPED_KEY)  # type: ignore[assignment]
+                return {name.decode(): int(count) for name, count in sorted(counts.items())}
         except BrokerAway:
             return None
 

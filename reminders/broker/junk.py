@@ -1,9 +1,11 @@
-"""Bytes on our queues that are no message: dropped, logged once each, counted."""
+"""What is on our queues and is not ours: dropped, logged once each, counted by what it called itself."""
 
 from __future__ import annotations
 
 import hashlib
 import logging
+from collections import Counter
+from collections.abc import Mapping
 from threading import Lock
 from traceback import extract_tb
 from typing import Any
@@ -13,21 +15,41 @@ from kombu.utils.json import dumps
 logger = logging.getLogger(__name__)
 
 
+NO_MESSAGE = "(no message)"
+"""Under which bytes are counted that name no task."""
+OTHERS = "(others)"
+MOST_NAMES = 50
+"""Names that a process counts apart, so that nobody fills the broker with invented ones."""
+LONGEST_NAME = 80
+
+
 class Tally:
-    """Counts until somebody takes the count away."""
+    """Counts by name until somebody takes the counts away."""
 
     def __init__(self) -> None:
         self._lock = Lock()
-        self._count = 0
+        self._counts: Counter[str] = Counter()
+        self._names: set[str] = {NO_MESSAGE}
 
-    def add(self, number: int = 1) -> None:
-        with self._lock:
-            self._count += number
+    def add(self, name: object) -> None:
+        self.put_back({_shown(name): 1})
 
-    def take(self) -> int:
+    def put_back(self, counts: Mapping[str, int]) -> None:
         with self._lock:
-            count, self._count = self._count, 0
-            return count
+            for name, count in counts.items():
+                if len(self._names) < MOST_NAMES:
+                    self._names.add(name)
+                self._counts[name if name in self._names else OTHERS] += count
+
+    def take(self) -> dict[str, int]:
+        with self._lock:
+            counts, self._counts = self._counts, Counter()
+            return dict(counts)
+
+
+def _shown(name: object) -> str:
+    text = name if isinstance(name, str) and name else NO_MESSAGE
+    return "".join(each if each.isprintable() else "?" for each in text[:LONGEST_NAME])
 
 
 dropped = Tally()
@@ -36,7 +58,7 @@ dropped = Tally()
 
 def drop(raw: bytes, queue: str, fault: str) -> None:
     """Log and count. The content itself is never logged: nobody knows what it is."""
-    dropped.add()
+    dropped.add(NO_MESSAGE)
     digest = hashlib.sha256(raw).hexdigest()[:16]
     logger.error(
         "Dropped %d bytes from queue %s (sha256 %s): not a task message, it %s", len(raw), queue, digest, fault
@@ -48,3 +70,15 @@ def drop_unread(message: Any, queue: str, error: Exception) -> None:
     place = extract_tb(error.__traceback__)[-1]
     raw = dumps(message).encode()  # type: ignore[no-untyped-call]
     drop(raw, queue, f"makes the consumer fail ({type(error).__name__} in {place.name}, line {place.lineno})")
+
+
+def drop_unknown(name: object) -> None:
+    """Log and count a message for a task that this release does not have. Its arguments are not logged."""
+    dropped.add(name)
+    logger.error("Dropped a message for task %s: this release has no such task", _shown(name))
+
+
+def drop_malformed(name: object, fault: str) -> None:
+    """The same for a message whose headers or arguments the task it names cannot use."""
+    dropped.add(name)
+    logger.warning("Dropped a message for task %s: %s", _shown(name), fault)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -13,7 +13,7 @@ from reminders.broker.link import Link
 from reminders.celery_options import DELIVERY_QUEUES, KEY_PREFIX
 
 KEY = KEY_PREFIX + "workers"
-DROPPED_KEY = KEY_PREFIX + "dropped"
+DROPPED_KEY = KEY_PREFIX + "dropped_by_name"
 SILENT_AFTER = 3.0
 """Seconds after which a worker that says nothing counts as gone. It speaks every second."""
 
@@ -32,8 +32,10 @@ class Presence:
         return any(queue in DELIVERY_QUEUES for queue in self.queues)
 
 
-def announce(link: Link, presence: Presence, *, instead_of: Presence | None = None, dropped: int = 0) -> None:
-    """Say that this worker is alive, by the broker's clock; add `dropped` messages to the common count.
+def announce(
+    link: Link, presence: Presence, *, instead_of: Presence | None = None, dropped: Mapping[str, int] | None = None
+) -> None:
+    """Say that this worker is alive, by the broker's clock; add `dropped` messages to the common counts by name.
 
     `instead_of` is what it said before, if that has changed. Raises `BrokerAway`.
     """
@@ -44,8 +46,8 @@ def announce(link: Link, presence: Presence, *, instead_of: Presence | None = No
             pipe.zremrangebyscore(KEY, "-inf", now - 60 * SILENT_AFTER)
             if instead_of is not None and instead_of != presence:
                 pipe.zrem(KEY, _encode(instead_of))
-            if dropped:
-                pipe.incrby(DROPPED_KEY, dropped)
+            for name, count in (dropped or {}).items():
+                pipe.hincrby(DROPPED_KEY, name, count)
             pipe.execute()
 
 

@@ -88,7 +88,7 @@ class _Watch:
             announce(self._link, presence, instead_of=self._announced, dropped=dropped)
             self._announced = presence
         except BrokerAway:
-            junk.dropped.add(dropped)
+            junk.dropped.put_back(dropped)
             self._unheard = min(self._unheard, 0)  # the broker's silence is not the consumer's deafness
             return
         if self._worker.blueprint is not None and self._worker.blueprint.state in {CLOSE, TERMINATE}:

@@ -32,19 +32,24 @@ def status(*, as_json: bool) -> None:
 
 
 def broker_status(settings: Settings) -> dict[str, Any]:
-    """`queues` and `workers`, or null for both and `broker_error`, which is null otherwise."""
+    """`queues`, `workers` and `dropped_messages`, or null for all and `broker_error`, which is null otherwise."""
     gauge = RedisGauge(settings)
     try:
-        queues, workers = gauge.queues(), gauge.workers()
+        queues, workers, dropped = gauge.queues(), gauge.workers(), gauge.dropped()
     finally:
         gauge.close()
-    if queues is None or workers is None:
-        return {"queues": None, "workers": None, "broker_error": why_broker_is_away(settings) or "it answers again now"}
+    if queues is None or workers is None or dropped is None:
+        return {
+            "queues": None,
+            "workers": None,
+            "dropped_messages": None,
+            "broker_error": why_broker_is_away(settings) or "it answers again now",
+        }
     alive = [
         {"node": worker.node, "pid": worker.pid, "queues": list(worker.queues), "capacity": worker.capacity}
         for worker in workers
     ]
-    return {"queues": queues, "workers": alive, "broker_error": None}
+    return {"queues": queues, "workers": alive, "dropped_messages": dropped, "broker_error": None}
 
 
 def why_broker_is_away(settings: Settings) -> str | None:
@@ -85,6 +90,11 @@ def _broker_for_people(found: dict[str, Any]) -> list[tuple[str, object]]:
     return [
         ("queues", _listed(found["queues"], "{count:,} on {name}") or "empty"),
         *zip(names, workers or ["none"], strict=False),
+        *(
+            [("not ours", _listed(found["dropped_messages"], "{count:,} for {name}"))]
+            if found["dropped_messages"]
+            else []
+        ),
     ]
 
 

@@ -113,7 +113,7 @@ def test_a_channel_that_cannot_send_is_told_once_and_its_reminders_wait(line, pr
 
 def test_a_worker_refuses_only_when_no_channel_can_send(monkeypatch):
     faults = {"webhook": "no secret", "log": "no log"}
-    monkeypatch.setattr(bootstrap, "channels", lambda _: Channels({}, faults, {}))
+    monkeypatch.setattr(bootstrap, "channels", lambda _: Channels({}, faults, {}, frozenset()))
 
     with pytest.raises(SettingsError, match="webhook: no secret; log: no log") as refused:
         readiness.check_channels(Settings(), ["retry"])
@@ -139,7 +139,9 @@ def test_a_delivery_called_with_too_little_is_one_line_in_the_log(line, probe, d
         called = line(*CELERY, "call", "reminders.deliver", "-a", arguments)
         assert called.wait(20) == 0
 
-    eventually(lambda: probe.output().count("deliver.malformed") == 4, 20)
+    eventually(
+        lambda: probe.output().count("Dropped a message for task reminders.deliver: it names no reminder") == 4, 20
+    )
     assert "Traceback" not in probe.output()
 
 
@@ -188,4 +190,4 @@ def query(database, text):
 def test_claims_take_the_deduplication_window_from_the_settings(database):
     stage = bootstrap.deliver_of(Settings(dedup_window=400_000.0), database, worker="w")
 
-    assert stage.claims._window == 400_000.0
+    assert stage.claims._rules["window"] == 400_000.0
