@@ -10,6 +10,7 @@ import os
 import time
 from base64 import urlsafe_b64encode
 from datetime import UTC, datetime
+from functools import lru_cache
 from hashlib import sha256
 from uuid import UUID
 
@@ -67,6 +68,7 @@ def delivery_key(identity: bytes, version: int) -> str:
     return "dk_" + urlsafe_b64encode(raw).rstrip(b"=").decode()
 
 
+@lru_cache(maxsize=4096)
 def destination_id(tenant_id: str, channel: str, address: str) -> UUID:
     """The id of a destination, derived from what it is (RFC 9562 version 8), so that no look-up is needed."""
     raw = int.from_bytes(digest("destination", tenant_id, channel, address)[:16], "big")

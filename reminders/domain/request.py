@@ -150,17 +150,22 @@ def checked_instant(name: str, value: object) -> datetime:
     return instant
 
 
+# Only a mapping that is no dict reaches `default`, and nothing nested in itself: both were checked before.
+_encode = json.JSONEncoder(
+    sort_keys=True, separators=(",", ":"), ensure_ascii=False, check_circular=False, default=dict
+).encode
+
+
 def canonical_data(data: Mapping[str, Any] | None) -> str:
     """`data` as canonical JSON: keys sorted, no spaces, only what JSON and Postgres both keep unchanged."""
     if not data:
-        if data is None or isinstance(data, Mapping):
+        if data is None or isinstance(data, dict | Mapping):
             return "{}"
         raise InvalidInput("data", f"must be a JSON object, not {type(data).__name__}")
-    if not isinstance(data, Mapping):
+    if not isinstance(data, dict | Mapping):
         raise InvalidInput("data", f"must be a JSON object, not {type(data).__name__}")
     _check_json(data, "data", 1)
-    # Only a mapping that is no dict reaches `default`; everything else was checked above.
-    text = json.dumps(data, sort_keys=True, separators=(",", ":"), ensure_ascii=False, default=dict)
+    text = _encode(data)
     size = len(text.encode())
     if size > MAX_DATA_BYTES:
         raise InvalidInput("data", f"has {size:,} bytes as JSON; at most {MAX_DATA_BYTES:,} are allowed")
@@ -181,12 +186,14 @@ def _check_json(value: object, path: str, depth: int) -> None:
     elif isinstance(value, float):
         if value != value or value in (float("inf"), float("-inf")):  # noqa: PLR0124 - NaN is the one value unequal to itself
             raise InvalidInput("data", f"{path} is {value}, which JSON cannot hold")
-    elif isinstance(value, Mapping):
+    elif isinstance(value, dict | Mapping):
         for key, item in value.items():
             if not isinstance(key, str):
                 raise InvalidInput("data", f"{path} has a key that is not text but {type(key).__name__}")
             if not key.isprintable():
                 _refuse_unstorable_json(path, key)
+            if type(item) is str and depth < MAX_DATA_DEPTH and item.isprintable():
+                continue  # nearly every value; spares building its path
             _check_json(item, f"{path}.{key[:40]}", depth + 1)
     elif isinstance(value, list | tuple):
         for index, item in enumerate(value):
