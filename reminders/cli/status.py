@@ -32,24 +32,29 @@ def status(*, as_json: bool) -> None:
 
 
 def broker_status(settings: Settings) -> dict[str, Any]:
-    """`queues`, `workers` and `dropped_messages`, or null for all and `broker_error`, which is null otherwise."""
+    """What the broker shows, or null for all of it and `broker_error`, which is null otherwise.
+
+    `unacknowledged` counts delivery messages that workers alive have taken and not finished, as far as they can hold any.
+    """
     gauge = RedisGauge(settings)
     try:
-        queues, workers, dropped = gauge.queues(), gauge.workers(), gauge.dropped()
+        queues, workers, dropped, deliveries = gauge.queues(), gauge.workers(), gauge.dropped(), gauge.in_flight()
     finally:
         gauge.close()
-    if queues is None or workers is None or dropped is None:
-        return {
-            "queues": None,
-            "workers": None,
-            "dropped_messages": None,
-            "broker_error": why_broker_is_away(settings) or "it answers again now",
-        }
+    if queues is None or workers is None or dropped is None or deliveries is None:
+        unknown = dict.fromkeys(("queues", "unacknowledged", "workers", "dropped_messages"))
+        return {**unknown, "broker_error": why_broker_is_away(settings) or "it answers again now"}
     alive = [
         {"node": worker.node, "pid": worker.pid, "queues": list(worker.queues), "capacity": worker.capacity}
         for worker in workers
     ]
-    return {"queues": queues, "workers": alive, "dropped_messages": dropped, "broker_error": None}
+    return {
+        "queues": queues,
+        "unacknowledged": deliveries.held,
+        "workers": alive,
+        "dropped_messages": dropped,
+        "broker_error": None,
+    }
 
 
 def why_broker_is_away(settings: Settings) -> str | None:
@@ -89,6 +94,7 @@ def _broker_for_people(found: dict[str, Any]) -> list[tuple[str, object]]:
     names = ["workers", *[""] * len(workers)]
     return [
         ("queues", _listed(found["queues"], "{count:,} on {name}") or "empty"),
+        ("with workers", f"{found['unacknowledged']:,} unacknowledged"),
         *zip(names, workers or ["none"], strict=False),
         *(
             [("not ours", _listed(found["dropped_messages"], "{count:,} for {name}"))]
