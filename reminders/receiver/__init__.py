@@ -1,6 +1,8 @@
-"""A small reference receiver for our webhooks: what we ask of everybody who receives them, in working code.
+"""For everybody who receives our webhooks: the kit to use, and a small reference receiver that uses it.
 
-From the outside in:
+    kit.py            `verify` and `apply_once`, in one file of the standard library that may be copied
+
+What stands here is the kit; importing it imports nothing else. The reference receiver, from the outside in:
 
     server.py         `Receiver`: all of it in a thread of its own
     exchange.py       HTTP/1.1
@@ -14,3 +16,31 @@ From the outside in:
     lines.py          those events as lines on a terminal or for a program
     misbehaviour.py   scripted refusals for demonstrations; a real receiver has nothing of this
 """
+
+from reminders.receiver.kit import (
+    Applied,
+    InvalidSecret,
+    KeyConflict,
+    MalformedHeaders,
+    NotVerified,
+    StaleTimestamp,
+    Verified,
+    WrongSignature,
+    apply_once,
+    create_table,
+    verify,
+)
+
+__all__ = [
+    "Applied",
+    "InvalidSecret",
+    "KeyConflict",
+    "MalformedHeaders",
+    "NotVerified",
+    "StaleTimestamp",
+    "Verified",
+    "WrongSignature",
+    "apply_once",
+    "create_table",
+    "verify",
+]

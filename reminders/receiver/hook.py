@@ -18,11 +18,10 @@ import sqlite3
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime
-from hashlib import sha256
 
-from reminders.providers.signing import BadSignature
 from reminders.receiver.addresses import Place
 from reminders.receiver.group_commit import GroupCommit
+from reminders.receiver.kit import NotVerified
 from reminders.receiver.message import Malformed, Message, claimed_tenant, message_of, read_claims
 from reminders.receiver.misbehaviour import refusal, seconds_of_delay
 from reminders.receiver.report import Handled, Tally
@@ -75,9 +74,9 @@ class Hook:
         """Answer a POST to `place`. `headers` must find a name whatever its case."""
         claims = read_claims(body)
         try:
-            self._verifier.verify(place.destinations, claimed_tenant(claims), headers, body)
-            message = message_of(claims, headers["webhook-id"])
-        except BadSignature as error:
+            verified = self._verifier.verify(place.destinations, claimed_tenant(claims), headers, body)
+            message = message_of(claims, verified.key)
+        except NotVerified as error:
             return self._refuse(_Refusal(401, str(error)))
         except Malformed as error:
             return self._refuse(_Refusal(400, str(error)))
@@ -101,7 +100,7 @@ class Hook:
                 self._store.count_call(message.tenant_id, message.key)
                 return _Refusal(*scripted)
         effect = Effect(message.tenant_id, message.user_id, message.kind, message.reference, message.due_at)
-        return self._store.apply_once(message.key, sha256(body).digest(), effect)
+        return self._store.apply_once(message.key, body, effect)
 
     def _acknowledge(self, message: Message, receipt: Receipt, delay: float) -> Answer:
         if receipt.verdict is Verdict.CONFLICT:

@@ -15,6 +15,7 @@ from enum import Enum
 from pathlib import Path
 
 from reminders.domain.errors import InvalidInput
+from reminders.receiver.kit import Applied, KeyConflict, apply_once
 
 _APPLICATION_ID = 0x726D6472  # "rmdr", so that another program's file is never written to
 _BUSY_SECONDS = 1.0
@@ -132,34 +133,34 @@ class Store:
             self._connection.execute("COMMIT")
             # Crash here: all is stored, but not answered; the sender calls again and is told of the same effect.
 
-    def apply_once(self, key: str, body_hash: bytes, effect: Effect) -> Receipt:
+    def apply_once(self, key: str, body: bytes, effect: Effect) -> Receipt:
         """Apply `effect` unless the tenant's `key` was applied before. Another body under a known key is a conflict.
 
         Raises `sqlite3.Error` if it cannot be stored; then nothing is.
         """
-        with self.transaction():
-            self.count_call(effect.tenant_id, key)
-            inserted = self._connection.execute(
-                "INSERT INTO keys (tenant_id, key, body_hash) VALUES (?, ?, ?) ON CONFLICT (tenant_id, key) DO NOTHING",
-                (effect.tenant_id, key, body_hash),
-            )
-            if inserted.rowcount == 0:
-                return self._seen_before(key, body_hash, effect.tenant_id)
-            applied = self._connection.execute(
-                "INSERT INTO effects (key_number, user_id, kind, reference, due_at) VALUES (?, ?, ?, ?, ?)",
-                (inserted.lastrowid, effect.user_id, effect.kind, effect.reference, effect.due_at),
-            )
-            return Receipt(Verdict.APPLIED, applied.lastrowid)
+        place = (effect.tenant_id, key)
 
-    def _seen_before(self, key: str, body_hash: bytes, tenant_id: str) -> Receipt:
-        first_hash, effect_number = self._connection.execute(
-            "SELECT keys.body_hash, effects.number FROM keys JOIN effects ON effects.key_number = keys.number"
-            " WHERE keys.tenant_id = ? AND keys.key = ?",
-            (tenant_id, key),
-        ).fetchone()
-        if first_hash != body_hash:
-            return Receipt(Verdict.CONFLICT, None)
-        return Receipt(Verdict.REPEAT, effect_number)
+        def insert(connection: sqlite3.Connection) -> None:
+            connection.execute(
+                "INSERT INTO effects (key_number, user_id, kind, reference, due_at)"
+                " SELECT number, ?, ?, ?, ? FROM keys WHERE tenant_id = ? AND key = ?",
+                (effect.user_id, effect.kind, effect.reference, effect.due_at, *place),
+            )
+
+        with self.transaction():
+            self.count_call(*place)
+            try:
+                found = apply_once(
+                    self._connection, key, insert, body=body, tenant_id=effect.tenant_id, table="keys", commit=False
+                )
+            except KeyConflict:
+                return Receipt(Verdict.CONFLICT, None)
+            (number,) = self._connection.execute(
+                "SELECT effects.number FROM keys JOIN effects ON effects.key_number = keys.number"
+                " WHERE keys.tenant_id = ? AND keys.key = ?",
+                place,
+            ).fetchone()
+            return Receipt(Verdict.APPLIED if found is Applied.NOW else Verdict.REPEAT, number)
 
     def count_call(self, tenant_id: str, key: str) -> None:
         """Count a call for the report; `apply_once` does so itself."""

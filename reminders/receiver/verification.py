@@ -16,7 +16,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 
-from reminders.providers.signing import BadSignature, derive_secret, verify
+from reminders.providers.signing import derive_secret
+from reminders.receiver.kit import NotVerified, Verified, verify
 from reminders.settings import Secret
 
 _CHANNEL = "webhook"
@@ -35,11 +36,11 @@ class Verifier:
 
     def verify(
         self, destinations: Sequence[str], tenant_id: str | None, headers: Mapping[str, str], body: bytes
-    ) -> None:
-        """Return if the request is signed for one of `destinations`, in the last five minutes; else `BadSignature`."""
+    ) -> Verified:
+        """The request's key, if it is signed for one of `destinations` within five minutes; else raise `NotVerified`."""
         candidates = list(self._secrets)
         if self._master is not None and tenant_id is not None:
             candidates += (derive_secret(self._master, tenant_id, _CHANNEL, url) for url in destinations)
         if not candidates:
-            raise BadSignature("the body names no tenant, so there is no secret to check the signature with")
-        verify(candidates, headers, body, self._clock())
+            raise NotVerified("the body names no tenant, so there is no secret to check the signature with")
+        return verify(body, headers, candidates, now=self._clock())

@@ -9,7 +9,7 @@ import pytest
 from standardwebhooks import Webhook, WebhookVerificationError
 
 from reminders.domain.errors import InvalidInput
-from reminders.providers.signing import BadSignature, derive_secret, format_secret, parse_secret, sign, verify
+from reminders.providers.signing import derive_secret, format_secret, parse_secret, sign
 
 MASTER = b"master secret of these tests only"
 SECRET = derive_secret(MASTER, "t1", "webhook", "https://a.example/")
@@ -67,53 +67,3 @@ def test_the_public_library_accepts_what_we_sign():
     for broken in (headers(timestamp=now, body=BODY + b" "), headers(secrets=(other,), timestamp=now)):
         with pytest.raises(WebhookVerificationError):
             webhook.verify(BODY, broken)
-
-
-@pytest.mark.parametrize("skew", [-300, -1, 0, 300])
-def test_we_accept_what_was_signed_within_five_minutes(skew):
-    verify([SECRET], headers(), BODY, NOW + skew)
-
-
-def test_we_accept_any_of_several_secrets_and_signatures():
-    old, new = SECRET, derive_secret(MASTER, "t1", "webhook", "https://b.example/")
-    verify([new, old], headers(secrets=(old,)), BODY, NOW)
-    verify([new], headers(secrets=(old, new)), BODY, NOW)
-
-
-@pytest.mark.parametrize(
-    ("change", "words"),
-    [
-        ({"Webhook-Id": ""}, "is missing"),
-        ({"webhook-timestamp": ""}, "is missing"),
-        ({"WEBHOOK-SIGNATURE": ""}, "is missing"),
-        ({"Webhook-Id": "rk_2"}, "no signature matches"),
-        ({"webhook-timestamp": str(NOW + 1)}, "no signature matches"),
-        ({"webhook-timestamp": f"{NOW}.0"}, "not a Unix time"),
-        ({"webhook-timestamp": "NaN"}, "not a Unix time"),
-        ({"webhook-timestamp": "-1"}, "not a Unix time"),
-        ({"webhook-timestamp": "9" * 5000}, "not a Unix time"),
-        ({"webhook-timestamp": "\u0661"}, "not a Unix time"),
-        ({"WEBHOOK-SIGNATURE": "v1,"}, "no signature matches"),
-        ({"WEBHOOK-SIGNATURE": "v1,\u00e9\u00e9"}, "no signature matches"),
-        ({"WEBHOOK-SIGNATURE": "v1,\ud800"}, "not valid text"),
-        ({"WEBHOOK-SIGNATURE": "v2" + sign((SECRET,), "rk_1", NOW, BODY)[2:]}, "no signature matches"),
-        ({"WEBHOOK-SIGNATURE": " ".join(["v1,x"] * 16) + " " + sign((SECRET,), "rk_1", NOW, BODY)}, "no signature"),
-    ],
-)
-def test_we_refuse_what_is_missing_malformed_or_changed(change, words):
-    with pytest.raises(BadSignature, match=words):
-        verify([SECRET], headers() | change, BODY, NOW)
-
-
-def test_we_refuse_stale_early_tampered_and_foreign_requests():
-    cases = [
-        ([SECRET], headers(), BODY, NOW + 301),
-        ([SECRET], headers(), BODY, NOW - 301),
-        ([SECRET], headers(), BODY + b"\n", NOW),
-        ([b"x" * 32], headers(), BODY, NOW),
-        ([], headers(), BODY, NOW),
-        ([SECRET], {}, BODY, NOW),
-    ]
-    for secrets, given, body, now in cases:
-        with pytest.raises(BadSignature):
-            verify(secrets, given, body, now)
