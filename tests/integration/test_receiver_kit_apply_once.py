@@ -12,6 +12,8 @@ from typing import Any
 
 import psycopg2
 import pytest
+from sqlalchemy import StaticPool, create_engine, text
+from sqlalchemy.orm import Session
 
 from reminders.receiver import Applied, KeyConflict, apply_once, create_table
 
@@ -221,3 +223,17 @@ def test_under_repeatable_read_a_key_taken_meanwhile_is_a_failure_to_be_repeated
         apply_once(connection, "dk_1", partial(note, "b"))
     assert apply_once(connection, "dk_1", partial(note, "c")) is Applied.BEFORE
     assert found(connect) == ["a"]
+
+
+@pytest.mark.parametrize("connect", ["sqlite", "psycopg2"], indirect=True)
+@pytest.mark.parametrize("ends", ["commit", "rollback"])
+def test_on_the_drivers_connection_of_a_sqlalchemy_session(connect, ends):
+    driver = connect()
+    name = "sqlite" if isinstance(driver, sqlite3.Connection) else "postgresql+psycopg2"
+    engine = create_engine(f"{name}://", creator=lambda: driver, poolclass=StaticPool)
+    with Session(engine) as session:
+        session.execute(text("INSERT INTO effects (what) VALUES ('theirs')"))
+        connection = session.connection().connection.driver_connection
+        assert apply_once(connection, "dk_1", partial(note, "ours"), commit=False) is Applied.NOW
+        getattr(session, ends)()
+        assert found(connect) == (["ours", "theirs"] if ends == "commit" else [])

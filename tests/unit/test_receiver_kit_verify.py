@@ -140,7 +140,9 @@ def test_a_name_that_comes_twice_in_one_message_is_refused():
         verify(BODY, message, [SECRET], now=NOW)
 
 
-@pytest.mark.parametrize("secrets", [[], "", b"", [b""], "whsec_", "whsec_%%%", "c2VjcmV0", ["whsec_AAA"], "whsec_\u00e9"])
+@pytest.mark.parametrize(
+    "secrets", [[], "", b"", [b""], "whsec_", "whsec_%%%", "c2VjcmV0", ["whsec_AAA"], "whsec_\u00e9"]
+)
 def test_a_fault_of_our_own_configuration_is_not_the_senders(secrets):
     with pytest.raises(InvalidSecret) as fault:
         verify(BODY, headers(), secrets, now=NOW)
@@ -154,7 +156,9 @@ def test_a_body_that_was_parsed_is_a_mistake_of_the_caller(body):
         verify(body, headers(), [SECRET], now=NOW)
 
 
-@given(st.dictionaries(st.sampled_from(["webhook-id", "webhook-timestamp", "webhook-signature"]), st.text()), st.binary())
+@given(
+    st.dictionaries(st.sampled_from(["webhook-id", "webhook-timestamp", "webhook-signature"]), st.text()), st.binary()
+)
 def test_nothing_but_not_verified_comes_of_any_headers(given_headers, body):
     with pytest.raises(NotVerified):
         verify(body, given_headers, [SECRET], now=NOW)
