@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import http.client
+import os
 import ssl
 
 from reminders.domain.outcomes import Outcome, Rejected, Retry, Unknown
@@ -41,7 +42,7 @@ def _before_sending(error: Exception) -> Outcome:
         case ConnectionError():
             return Retry("reset_before_send", "the connection was reset before anything was sent")
         case OSError():
-            return Retry("connect_failed", redact(f"no connection: {error.strerror or 'unreachable'}"))
+            return Retry("connect_failed", f"no connection: {_system_reason(error)}")
         case _:
             return Retry("internal", f"{type(error).__name__} on our side before anything was sent")
 
@@ -59,9 +60,14 @@ def _after_sending(error: Exception) -> Outcome:
         case http.client.HTTPException() | TooMuchReceived():
             return Unknown("malformed_answer", "the answer is not HTTP, or its head is too large")
         case OSError():
-            return Unknown("connection_lost", redact(f"the connection was lost: {error.strerror or 'unreachable'}"))
+            return Unknown("connection_lost", f"the connection was lost: {_system_reason(error)}")
         case _:
             return Unknown("internal", f"{type(error).__name__} on our side after the request was sent")
+
+
+def _system_reason(error: OSError) -> str:
+    # By number: the text of the exception may name the address.
+    return os.strerror(error.errno) if error.errno else "unreachable"
 
 
 def _tls_reason(error: ssl.SSLError) -> str:

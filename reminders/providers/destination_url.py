@@ -18,6 +18,9 @@ _FORBIDDEN = re.compile("[\x00-\x20\x7f-\xa0\\\\\u2028\u2029\ud800-\udfff]|\\s")
 _LABEL = re.compile(r"(?!-)[a-z0-9_-]{1,63}(?<!-)", re.ASCII)
 _NUMERIC_LABEL = re.compile(r"\d+|0x[0-9a-f]*", re.ASCII)
 _BRACKETED = re.compile(r"\[[0-9A-Fa-f:.]+\](:\d*)?", re.ASCII)
+# Never names of the public Internet: RFC 6761 (localhost), RFC 6762 with its appendix G, RFC 8375 (home.arpa), and
+# `internal`, which ICANN has set aside (2024) and clouds use for their metadata services.
+_INSIDE = re.compile(r"(.*\.)?(localhost|localdomain|local|internal|intranet|private|corp|home|lan|home\.arpa)")
 _KEPT_IN_TARGET = "/?%:@!$&'()*+,;=~-._"
 
 
@@ -98,8 +101,10 @@ def _checked_host(parts: SplitResult, *, allow_private: bool) -> str:
             except ValueError:
                 raise _invalid("holds an IPv4 address that is not four decimal numbers") from None
     if not allow_private:
-        labels = host.removesuffix(".").split(".")
-        if labels[-1] == "localhost" or (address is not None and not is_public(address)):
+        # A name of one label is completed by the resolver with the domains of our own network.
+        name = host.removesuffix(".")
+        inside = "." not in name or _INSIDE.fullmatch(name) if address is None else not is_public(address)
+        if inside:
             raise _invalid("leads to this machine or into a private network, which is for development only")
     return host
 
