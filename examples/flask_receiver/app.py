@@ -49,7 +49,7 @@ def create_app(database: str | None = None, secrets: str | None = None) -> Flask
         except NotVerified as error:
             return answer(HTTPStatus.UNAUTHORIZED, error=str(error))
         try:
-            notice = read(request.get_json(force=True))
+            notice = read(request.get_json(force=True), verified.key)
         except (BadRequest, NotAMessage) as error:
             return answer(HTTPStatus.BAD_REQUEST, error=str(error))
 
@@ -75,10 +75,10 @@ def connect(path: str) -> sqlite3.Connection:
     return sqlite3.connect(path, timeout=BUSY_SECONDS)
 
 
-def read(message: Any) -> tuple[str, str, str | None]:
+def read(message: Any, key: str) -> tuple[str, str, str | None]:
     """Whom to tell, what, and about which order. Raises `NotAMessage`."""
-    if not isinstance(message, dict) or message.get("v") != 1:
-        raise NotAMessage("this is no message of version 1")
+    if not isinstance(message, dict) or message.get("v") != 1 or message.get("key") != key:
+        raise NotAMessage("this is no message of version 1 under this key")
     user_id, kind, reference = (message.get(name) for name in ("user_id", "kind", "reference"))
     if not (isinstance(user_id, str) and isinstance(kind, str) and isinstance(reference, str | None)):
         raise NotAMessage("user_id, kind or reference is not text")

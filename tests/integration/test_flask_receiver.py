@@ -110,13 +110,24 @@ def test_a_signature_of_another_tenant_or_secret_is_refused_and_nothing_is_store
 
 
 def test_during_a_rotation_both_secrets_are_good(served):
-    body = PROVIDER.render(delivery(served.url))
+    body = PROVIDER.render(delivery(served.url, delivery_key="dk_old"))
     assert served.call(body, key="dk_old") == 200
     assert post(PROVIDER, served.url) == Delivered(None, 200)
 
 
 @pytest.mark.parametrize(
-    "body", [b"", b"[]", b"{", b"\xff", b'{"v":2}', b'{"v":1,"user_id":7}', b'{"v":1,"user_id":"a"}']
+    "body",
+    [
+        b"",
+        b"[]",
+        b"{",
+        b"\xff",
+        b'{"v":2,"key":"dk_raw","user_id":"a","kind":"k"}',
+        b'{"v":1,"key":"dk_other","user_id":"a","kind":"k"}',
+        b'{"v":1,"key":"dk_raw","user_id":7,"kind":"k"}',
+        b'{"v":1,"key":"dk_raw","user_id":"a"}',
+        b'{"v":1,"key":"dk_raw","user_id":"a","kind":"k","reference":7}',
+    ],
 )
 def test_what_is_signed_but_no_message_is_refused(served, body):
     assert served.call(body) == 400

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import re
 import sqlite3
 import threading
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack, closing
 from functools import partial
+from pathlib import Path
 from typing import Any
 
 import psycopg2
@@ -237,3 +239,19 @@ def test_on_the_drivers_connection_of_a_sqlalchemy_session(connect, ends):
         assert apply_once(connection, "dk_1", partial(note, "ours"), commit=False) is Applied.NOW
         getattr(session, ends)()
         assert found(connect) == (["ours", "theirs"] if ends == "commit" else [])
+
+
+@pytest.mark.parametrize("connect", ["psycopg2"], indirect=True)
+def test_old_keys_are_forgotten_as_the_page_says(connect):
+    page = (Path(__file__).resolve().parents[2] / "docs" / "receivers.md").read_text()
+    (forget,) = re.findall(r"```sql\n(.*?)```", page, re.DOTALL)
+    connection = connect()
+    for key, age in (("dk_old", "8 days 1 minute"), ("dk_young", "7 days 23 hours")):
+        apply_once(connection, key, partial(note, key))
+        connection.cursor().execute(
+            "UPDATE webhook_keys SET applied_at = now() - %s::interval WHERE key = %s", (age, key)
+        )
+    connection.cursor().execute(forget)
+    connection.commit()
+    assert found(connect, "SELECT key FROM webhook_keys") == ["dk_young"]
+    assert apply_once(connection, "dk_old", partial(note, "again")) is Applied.NOW
