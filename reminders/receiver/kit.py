@@ -19,11 +19,11 @@ import hmac
 import re
 import sqlite3
 import time
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from enum import Enum
-from typing import Any
+from typing import Any, Protocol
 
 TOLERANCE = 300.0
 """Seconds a timestamp may lie in the past or the future: what Standard Webhooks' own libraries use."""
@@ -68,6 +68,12 @@ class Verified:
     timestamp: int
 
 
+class Headers(Protocol):
+    """Headers as the frameworks have them: a dict, or any other object whose `items` are names and values."""
+
+    def items(self) -> Iterable[tuple[str, str]]: ...
+
+
 class Applied(Enum):
     """What `apply_once` found: the effect was applied now, or by an earlier request. Both are answered with 200."""
 
@@ -77,7 +83,7 @@ class Applied(Enum):
 
 def verify(
     body: bytes,
-    headers: Mapping[str, str],
+    headers: Headers,
     secrets: bytes | str | Iterable[bytes | str],
     *,
     tolerance: float = TOLERANCE,
@@ -179,7 +185,7 @@ def apply_once(
     return Applied.NOW
 
 
-def _header(headers: Mapping[str, str], name: str) -> str:
+def _header(headers: Headers, name: str) -> str:
     values = [value for given, value in headers.items() if given.lower() == name]
     if len(values) != 1 or not values[0]:
         raise MalformedHeaders(f"{name} is there twice" if len(values) > 1 else f"{name} is missing")
