@@ -2,6 +2,7 @@
 
 import json
 import re
+import sys
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -68,6 +69,20 @@ def test_json_is_one_object_a_drill(rehearsed):
     assert (first["v"], first["name"], first["ok"], first["broken"]) == (1, "poison", False, "G9: not so: one letter")
     assert first["steps"][1] == {"kind": "held", "guarantee": "G4", "text": "one call"}
     assert (second["name"], second["ok"], second["broken"], second["settings"]) == ("same-message", True, None, {})
+
+
+def test_through_a_pipe_json_comes_drill_by_drill(rehearsed, monkeypatch):
+    came = []
+    rehearse = command.rehearse
+
+    def looked_at(drill, servers, record):
+        # What was not flushed is not there yet.
+        came.append(sys.stdout.buffer.getvalue().decode().count('"name"'))
+        rehearse(drill, servers, record)
+
+    monkeypatch.setattr(command, "rehearse", looked_at)
+    invoke("poison", "same-message", "kill-in-call", "--json")
+    assert came == [0, 1, 2]
 
 
 @pytest.mark.parametrize("names", [[], ["all"]])

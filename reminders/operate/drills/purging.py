@@ -10,6 +10,7 @@ from pathlib import Path
 from reminders.celery_options import PURGE_TASK
 from reminders.operate.drills.drill import Drill
 from reminders.operate.drills.later import later
+from reminders.operate.drills.lines import StoppedLine
 from reminders.operate.drills.scene import KIND, USER, told
 from reminders.operate.drills.stack import TENANT, Stack
 from reminders.operate.retention import FIRST_SIZE, purge
@@ -26,13 +27,14 @@ def purge_replay(stack: Stack) -> None:
     """A file is imported and delivered, a purge is killed in mid-pass and finished, and the file is imported again."""
     due_at = datetime.now(UTC).isoformat()
     file = _write(stack.folder / "reminders.csv", stack.receiver.url, due_at, amount=1)
+    maintenance = stack.start_stopping("maintenance", "half-purged")
     stack.start("scanner", "worker")
     stack.tick()
     imported = _import(stack, file)
     stack.check("G1", imported == (NUMBER, 0, 0), f"a file is imported: {_totals(imported)}")
     stack.take_over(REFERENCES)
     stack.ended({"delivered": NUMBER})
-    _purge(stack)
+    _purge(stack, maintenance)
 
     moved_on = ("--now", later(stack.settings).isoformat(), "--overdue", "send")
     again = _import(stack, file, *moved_on)
@@ -51,16 +53,15 @@ def purge_replay(stack: Stack) -> None:
     stack.check_called_once_each(stack.made)
 
 
-def _purge(stack: Stack) -> None:
+def _purge(stack: Stack, maintenance: StoppedLine) -> None:
     """Two passes; the second is killed after its first step, with the other carried out and not committed."""
     days = stack.settings.retention / 86400
     marked = purge(stack.database, stack.settings.retention, now=later(stack.settings))
     stack.did(f"ran a purge as if {days:g} days had passed: {marked.marked} marked, {marked.purged} deleted")
     stack.check("G4", stack.counts() == {"delivered": NUMBER}, "what is only marked is all there")
-    line = stack.start_stopping("maintenance", "half-purged")
     stack.send(PURGE_TASK)
-    line.await_gap()
-    line.kill()
+    maintenance.await_gap()
+    maintenance.kill()
     stack.did("killed the maintenance worker with -9 in the second step of its purge, before the commit")
     seen = stack.counts()
     stack.check("G4", seen == {"delivered": LEFT}, f"its first step is committed, its second is not: left {told(seen)}")
