@@ -160,7 +160,8 @@ class Stack(Scene):
             check=False,
         )
         if done.returncode != exits:
-            raise Broken(f"reminders {arguments[0]} exited with {done.returncode}, not {exits}: {done.stderr.strip()}")
+            said = (done.stderr.strip() or done.stdout.strip())[-300:]
+            raise Broken(f"reminders {arguments[0]} exited with {done.returncode}, not {exits}: {said}")
         return done.stdout
 
     def ready(self) -> None:
