@@ -13,11 +13,16 @@ import sys
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
-from functools import lru_cache
+from functools import lru_cache, partial
 from threading import Event, Lock
 from typing import Any
 
+from psycopg2.extensions import connection as DriverConnection  # noqa: N812 - a class with a module's naming
+
 from reminders import bootstrap, supervised
+from reminders.ledger.database import Database
+from reminders.operate import retention
+from reminders.operate.drills.later import later
 from reminders.pipeline.deliver import Deliver
 from reminders.pipeline.ports import Message, Publisher, RepairMoves, ScanLedger
 from reminders.pipeline.scan import Scan
@@ -110,6 +115,26 @@ class _RepairingHalf:
             yield half
 
 
+class _HalfDone:
+    """A database whose second transaction stays in the gap, before its commit."""
+
+    def __init__(self, database: Database, gap: Gap) -> None:
+        self._database = database
+        self._gap = gap
+        self._begun = 0
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._database, name)
+
+    @contextmanager
+    def transaction(self) -> Iterator[DriverConnection]:
+        with self._database.transaction() as connection:
+            self._begun += 1
+            yield connection
+            if self._begun == 2:
+                self._gap.stay()
+
+
 def _leasing(scan: Scan, gap: Gap) -> Scan:
     ledger: Any = _Stopping(scan.ledger, "lease", gap, nothing=lambda leased: not leased)
     return replace(scan, ledger=ledger)
@@ -162,6 +187,16 @@ WORKER_GAPS: dict[str, Callable[[Deliver, Gap], Deliver]] = {
     "answered": _finalizing(before=True),
     "recorded": _finalizing(before=False),
 }
+HALF_PURGED = "half-purged"
+"""The gap of the purge: its first step is committed, its second is not."""
+
+
+def _stop_purging(gap: Gap) -> None:
+    database: Any = bootstrap.database
+    half: Any = lru_cache(maxsize=1)(lambda: _HalfDone(database(), gap))
+    bootstrap.database = half
+    # The task takes it from there when Celery loads it.
+    retention.purge = partial(retention.purge, now=later(bootstrap.installation()))
 
 
 def main() -> None:
@@ -171,6 +206,8 @@ def main() -> None:
     if name in SCANNER_GAPS:
         scan = bootstrap.scan
         bootstrap.scan = lru_cache(maxsize=1)(lambda: SCANNER_GAPS[name](scan(), gap))
+    elif name == HALF_PURGED:
+        _stop_purging(gap)
     else:
         deliver = bootstrap.deliver
         bootstrap.deliver = lru_cache(maxsize=1)(lambda: WORKER_GAPS[name](deliver(), gap))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
@@ -141,6 +142,8 @@ def _told(record: Record, run: Callable[[Record], None], *, as_json: bool) -> Re
     if as_json:
         run(record)
         print_json(_as_json(record))
+        # Whoever reads it through a pipe need not wait for the other drills.
+        sys.stdout.flush()
     else:
         record.on_step = _print_step
         click.echo(f"{record.drill.name}: {record.drill.about}")

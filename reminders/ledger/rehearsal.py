@@ -8,6 +8,7 @@ from datetime import datetime
 from uuid import UUID
 
 from reminders.ledger.database import Database
+from reminders.ledger.scheduling import ScheduledReminder
 from reminders.ledger.statement import Statement
 
 _OF_THESE = {"ids": "uuid[]"}
@@ -16,6 +17,15 @@ COUNTS = Statement(
     "rehearsal_counts",
     "SELECT status, count(*) FROM {s}.reminders_v1 WHERE id = ANY(:ids) GROUP BY status ORDER BY status",
     _OF_THESE,
+)
+
+ABOUT = Statement(
+    "rehearsal_about",
+    """
+SELECT id::text, delivery_key, due_at, status, version FROM {s}.reminders_v1
+WHERE tenant_id = :tenant AND reference = ANY(:references) ORDER BY id
+""",
+    {"tenant": "text", "references": "text[]"},
 )
 
 ATTEMPTS = Statement(
@@ -44,6 +54,15 @@ WHERE r.id = ANY(:ids) ORDER BY l.opened_at
 CLAIMED_BY = Statement(
     "rehearsal_claimed_by",
     "SELECT worker FROM {s}.notification_deliveries WHERE delivery_key = :key AND status = 'sending'",
+    {"key": "text"},
+)
+
+SHUTDOWN_NOTED = Statement(
+    "rehearsal_shutdown_noted",
+    """
+SELECT 1 FROM {s}.notification_deliveries n JOIN {s}.shutdowns s ON s.worker = n.worker
+WHERE n.delivery_key = :key AND n.status = 'sending'
+""",
     {"key": "text"},
 )
 
@@ -89,6 +108,14 @@ class Rehearsal:
         """How many of them are in each status, in the order of its name."""
         return {row[0]: row[1] for row in self._db.fetch(COUNTS, ids=_texts(ids))}
 
+    def about(self, tenant: str, references: Sequence[str]) -> list[ScheduledReminder]:
+        """Of a tenant, what is in the ledger under these references, oldest first."""
+        rows = self._db.fetch(ABOUT, tenant=tenant, references=list(references))
+        return [
+            ScheduledReminder(UUID(id_), key, due_at, status, version, created=False)
+            for id_, key, due_at, status, version in rows
+        ]
+
     def attempts(self, ids: Sequence[UUID]) -> list[AttemptMade]:
         """Their attempts, oldest claim first."""
         return [AttemptMade(*row) for row in self._db.fetch(ATTEMPTS, ids=_texts(ids))]
@@ -101,6 +128,10 @@ class Rehearsal:
         """The worker that has an open claim on a delivery key: host, process id and more, with colons between."""
         rows = self._db.fetch(CLAIMED_BY, key=key)
         return rows[0][0] if rows else None
+
+    def shutdown_noted(self, key: str) -> bool:
+        """Whether the worker that has an open claim on a delivery key has a shutdown on record."""
+        return bool(self._db.fetch(SHUTDOWN_NOTED, key=key))
 
     def live(self, ids: Sequence[UUID]) -> list[UUID]:
         """Those of them that have not reached their end."""

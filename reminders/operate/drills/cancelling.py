@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import time
 from threading import Event
 
+from reminders.ledger.scheduling import ScheduledReminder
 from reminders.operate.drills.drill import Drill
 from reminders.operate.drills.scene import Scene
 from reminders.operate.drills.stack import Stack
@@ -15,17 +17,18 @@ AHEAD = 2.0
 def cancel_around_claim(stack: Stack) -> None:
     """Each with the answer that `cancel` must give, and what must follow from it."""
     gate = _script(stack)
+    before = _cancel_before(stack)
     _while_asked_for(stack)
-    _around(stack, gate)
-    stack.ended({"cancelled": 3, "delivered": 3})
+    _around(stack, gate, before)
+    stack.ended({"cancelled": 3, "delivered": 2})
 
 
 def cancel_here(scene: Scene) -> None:
     """The same without the one whose row is locked while its claim is asked for: that takes a worker of our own."""
     gate = _script(scene)
     scene.ready()
-    _around(scene, gate)
-    scene.ended({"cancelled": 2, "delivered": 3})
+    _around(scene, gate, _cancel_before(scene))
+    scene.ended({"cancelled": 2, "delivered": 2})
 
 
 def _script(scene: Scene) -> Event:
@@ -59,32 +62,30 @@ def _while_asked_for(stack: Stack) -> None:
     )
 
 
-def _around(scene: Scene, gate: Event) -> None:
-    _before(scene)
-    _during(scene, gate)
-    (after,) = scene.schedule(["after"])
+def _cancel_before(scene: Scene) -> ScheduledReminder:
+    """One that is due in a moment, and cancelled until then."""
+    (before,) = scene.schedule(["before"], due_in=AHEAD)
+    answer = scene.cancel(before)
+    scene.did(f"cancelled one {AHEAD:g} s before it was due")
+    scene.check("G5", answer == "cancelled", "before the claim, cancel answers cancelled")
+    return before
+
+
+def _around(scene: Scene, gate: Event, before: ScheduledReminder) -> None:
+    during, after = scene.schedule(["during", "after"])
+    _during(scene, gate, during)
     scene.wait_until(lambda: scene.status(after) == "delivered", "it is delivered")
     scene.check("G5", scene.cancel(after) == "too_late", "after the delivery, cancel answers too_late")
     # A retry of the one in mid-call would be due before this one, and so would everything else that must not come.
-    scene.schedule(["last"], due_in=scene.settings.retry_delays[0] * 1.5)
+    wait = max(scene.settings.retry_delays[0] * 1.5, before.due_at.timestamp() + 0.5 - time.time())
+    scene.schedule(["last"], due_in=wait)
     scene.wait_until(lambda: not scene.live(), "the last one is delivered")
     calls = sum(scene.calls(each) for each in scene.made if scene.status(each) == "cancelled")
     scene.check("G5", calls == 1, f"calls about cancelled ones: {calls} (must be 1, that in mid-call)")
+    scene.check("G5", scene.calls(before) == 0, "the one that was cancelled before its claim was never called")
 
 
-def _before(scene: Scene) -> None:
-    (before,) = scene.schedule(["before"], due_in=AHEAD)
-    (behind,) = scene.schedule(["behind it"], due_in=AHEAD + 0.5)
-    answer = scene.cancel(before)
-    scene.did(f"cancelled one {AHEAD:g} s before it was due")
-    scene.wait_until(lambda: scene.status(behind) == "delivered", "one that was due later is delivered")
-    scene.check(
-        "G5", (answer, scene.calls(before)) == ("cancelled", 0), "before the claim: cancelled, and never called"
-    )
-
-
-def _during(scene: Scene, gate: Event) -> None:
-    (during,) = scene.schedule(["during"])
+def _during(scene: Scene, gate: Event, during: ScheduledReminder) -> None:
     scene.receiver.wait_for(lambda seen: seen.calls[during.delivery_key] == 1, 60, "its call begins")
     answer = scene.cancel(during)
     gate.set()

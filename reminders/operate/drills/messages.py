@@ -51,11 +51,12 @@ def partial_publish(stack: Stack) -> None:
     stack.check(
         "G10", after == {"leased": 100 - ACCEPTED, "published": ACCEPTED}, "only what was surely taken stays published"
     )
-    stack.start("worker")
+    # A scanner does nothing before its first tick.
+    stack.start("worker", "scanner")
     stack.receiver.wait_for(lambda seen: len(seen.calls) >= ACCEPTED, 60, "the messages that left are delivered")
     stack.wait_for_counts({"delivered": ACCEPTED, "leased": 100 - ACCEPTED})
-    stack.did(f"started another scanner and waited out the lease of {stack.settings.lease:g} s")
-    stack.scan()
+    stack.tick()
+    stack.did(f"woke another scanner and waited out the lease of {stack.settings.lease:g} s")
     stack.ended({"delivered": 100})
     stack.check_called_once_each(made)
 
@@ -103,7 +104,7 @@ DRILLS = (
         "a receiver answers 429 with Retry-After",
         ("G2", "G4", "G9"),
         retry_after,
-        {"REMINDERS_RETRY_DELAYS": "1s"},
+        {"REMINDERS_RETRY_DELAYS": "0.5s"},
         here=retry_after,
         long=False,
     ),

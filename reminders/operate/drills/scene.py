@@ -109,6 +109,14 @@ class Scene:
         self.made += made
         return made
 
+    def take_over(self, references: Sequence[str]) -> None:
+        """Count what somebody else scheduled under these references as made here."""
+        self.made += self.find(references)
+
+    def find(self, references: Sequence[str]) -> list[ScheduledReminder]:
+        """The tenant's reminders about these references, as they stand in the ledger."""
+        return self._ledger.about(self.tenant, references)
+
     def reference(self, name: str) -> str:
         """The reference that stands for `name` in this run."""
         return name
@@ -146,11 +154,15 @@ class Scene:
 
     def tick(self, count: int = 1) -> None:
         """Wake the scan `count` times, as beat does."""
+        self.send(SCAN_TASK, count, expires=self.settings.scan_every)
+
+    def send(self, task: str, count: int = 1, *, expires: float | None = None) -> None:
+        """Put `count` messages for a task that takes no arguments on its queue."""
         app = Celery(set_as_current=False, amqp="reminders.broker.transport:AMQP")
         app.conf.update(options(self.settings))
         with app.connection_for_write() as connection, app.amqp.Producer(connection) as producer:
             for _ in range(count):
-                app.send_task(SCAN_TASK, expires=self.settings.scan_every, producer=producer)
+                app.send_task(task, expires=expires, producer=producer)
         app.close()
 
     # What it sees.
@@ -187,6 +199,10 @@ class Scene:
         if worker is None:
             raise Broken("G3: a call without an open claim on its delivery key")
         return int(worker.split(":")[1])
+
+    def shutdown_noted(self, key: str) -> bool:
+        """Whether the process with an open claim on a delivery key was told to stop, as the ledger has it."""
+        return self._ledger.shutdown_noted(key)
 
     def calls(self, reminder: ScheduledReminder) -> int:
         return self.receiver.calls[reminder.delivery_key]

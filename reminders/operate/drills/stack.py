@@ -29,6 +29,7 @@ from reminders.operate.drills.lines import Lifeline, Line, StoppedLine, line_com
 from reminders.operate.drills.scene import Scene
 from reminders.operate.drills.scripted_receiver import ScriptedReceiver
 from reminders.settings import Secret, Settings, load
+from reminders.supervised import own_command
 
 TENANT = "drill"
 HINDRANCES: tuple[type[Exception], ...] = (RemindersError, *DATABASE_AWAY, redis.RedisError, OSError)
@@ -113,7 +114,7 @@ class Stack(Scene):
         assert settings.redis_url is not None
         self.redis = redis.Redis.from_url(settings.redis_url.reveal())
         self._environ = environ
-        self._logs = logs
+        self.folder = logs
         self._lifeline = Lifeline()
         self._lines: list[Line] = []
         self._supervised: list[Line] = []
@@ -126,7 +127,7 @@ class Stack(Scene):
             number = next(self._numbers)
             command = line_command(name, self.settings, number=number, concurrency=concurrency)
             lines.append(
-                Line(command, self._environ, self._logs / f"{number}-{name}.log", self._lifeline, self.settings.grace)
+                Line(command, self._environ, self.folder / f"{number}-{name}.log", self._lifeline, self.settings.grace)
             )
             self._lines.append(lines[-1])
         return lines
@@ -134,7 +135,7 @@ class Stack(Scene):
     def start_supervised(self, *names: str) -> None:
         """Start lines as the Procfile has them: what ends is started again."""
         for name in names:
-            log = self._logs / f"{next(self._numbers)}-{name}.log"
+            log = self.folder / f"{next(self._numbers)}-{name}.log"
             command = supervised_command(name)
             self._supervised.append(Line(command, self._environ, log, self._lifeline, self.settings.grace))
 
@@ -142,10 +143,26 @@ class Stack(Scene):
         """Start a line that stays in a gap with `threads` of its threads, to be killed there."""
         number = next(self._numbers)
         command = line_command(name, self.settings, number=number, concurrency=threads)
-        log = self._logs / f"{number}-{name}.log"
+        log = self.folder / f"{number}-{name}.log"
         line = StoppedLine(command, self._environ, log, self._lifeline, self.settings.grace, gap=gap, threads=threads)
         self._lines.append(line)
         return line
+
+    def command(self, *arguments: str, exits: int = 0) -> str:
+        """Run `reminders` with these arguments on this installation, and return what it printed. Raises `Broken`."""
+        done = subprocess.run(  # noqa: S603 - our own command
+            own_command(*arguments),
+            env=self._environ,
+            cwd=self.folder,
+            stdin=subprocess.DEVNULL,
+            capture_output=True,
+            text=True,
+            check=False,
+        )
+        if done.returncode != exits:
+            said = (done.stderr.strip() or done.stdout.strip())[-300:]
+            raise Broken(f"reminders {arguments[0]} exited with {done.returncode}, not {exits}: {said}")
+        return done.stdout
 
     def ready(self) -> None:
         self.start("scanner", "worker")

@@ -55,7 +55,7 @@ def tick_burst(scene: Scene) -> None:
         f"sent {TICKS} ticks in {time.monotonic() - started:.1f} s; those that wait longer than a period are dropped"
     )
     scene.receiver.wait_for(lambda seen: len(seen.calls) >= 150, 60, "what was due is called")
-    (fresh,) = scene.schedule(["fresh"], due_in=2)
+    (fresh,) = scene.schedule(["fresh"], due_in=1)
     scene.ended({"delivered": 151})
     scene.check_called_once_each([*made, fresh])
     _check_punctual(scene, "fresh", fresh.due_at.timestamp())

@@ -5,6 +5,7 @@ Each with two reminders: one whose destination deduplicates on the key, and one 
 
 from __future__ import annotations
 
+import signal
 from contextlib import ExitStack
 from threading import Event
 
@@ -25,7 +26,7 @@ def before_claim(stack: Stack) -> None:
 def after_claim(stack: Stack) -> None:
     """The claims are committed; nobody was called."""
     _kill_worker(stack, "claimed", "after the claim's commit, before the call", {"sending": 2}, calls=0)
-    _repeat_or_review(stack, first_calls=0)
+    _repeat_or_review(stack, "alone", first_calls=0)
 
 
 def in_call(stack: Stack) -> None:
@@ -38,13 +39,30 @@ def in_call(stack: Stack) -> None:
     worker.kill()
     gate.set()
     stack.did("killed the worker with -9 during the calls")
-    _repeat_or_review(stack, first_calls=1)
+    _repeat_or_review(stack, "alone", first_calls=1)
 
 
 def after_answer(stack: Stack) -> None:
     """The receiver has answered; the outcome is recorded nowhere."""
     _kill_worker(stack, "answered", "after the receiver's answer, before finalize", {"sending": 2}, calls=2)
-    _repeat_or_review(stack, first_calls=1)
+    _repeat_or_review(stack, "alone", first_calls=1)
+
+
+def in_shutdown(stack: Stack) -> None:
+    """The worker was told to stop, and the ledger knows it; the claims stand, and no call has ended."""
+    _lay_out(stack)
+    worker = stack.start_stopping("worker", "claimed", threads=2)
+    worker.await_gap()
+    worker.signal(signal.SIGTERM)
+    stack.wait_until(lambda: stack.shutdown_noted(stack.made[0].delivery_key), "the worker's shutdown is on record")
+    worker.kill()
+    stack.did("told the worker to stop with two claims open, and killed it with -9 once the ledger knew")
+    seen = stack.counts()
+    stack.check("G3", (seen, stack.receiver.calls.total()) == ({"sending": 2}, 0), f"the ledger shows {told(seen)}")
+    # Nobody serves `alone`, and no attempt may be burnt: the only one is still there.
+    _repeat_or_review(stack, "worker", first_calls=0)
+    classes = {attempt.error_class for attempt in stack.attempts() if attempt.outcome == "unknown"}
+    stack.check("G7", classes == {"worker_shut_down"}, f"why they are unknown: {', '.join(sorted(classes))}")
 
 
 def recorded_alone(stack: Stack) -> None:
@@ -104,10 +122,10 @@ def _kill_worker(stack: Stack, gap: str, where: str, expected: dict[str, int], *
     )
 
 
-def _repeat_or_review(stack: Stack, *, first_calls: int) -> None:
-    """The claims' end repeats the one alone under the same key, and puts the other to review."""
-    stack.start("alone")
-    stack.did(f"waited for the claims' end ({stack.settings.claim:g} s)")
+def _repeat_or_review(stack: Stack, line: str, *, first_calls: int) -> None:
+    """The claims' end repeats the one under the same key, on the queue of `line`, and puts the other to review."""
+    stack.start(line)
+    stack.did(f"started the line {line} and waited for the claims' end ({stack.settings.claim:g} s)")
     stack.ended({"dead": 1, "delivered": 1})
     calls = [stack.calls(each) for each in stack.made]
     stack.check(
@@ -132,6 +150,13 @@ DRILLS = (
     Drill("kill-after-claim", "kill -9 after the claim's commit, before the call", _ALL, after_claim, QUICK_CLAIM),
     Drill("kill-in-call", "kill -9 during the call", _ALL, in_call, QUICK_CLAIM),
     Drill("kill-after-answer", "kill -9 after the provider's answer, before finalize", _ALL, after_answer, QUICK_CLAIM),
+    Drill(
+        "kill-in-shutdown",
+        "kill -9 after the claim's commit, during a shutdown that the ledger knows of",
+        _ALL,
+        in_shutdown,
+        {**QUICK_CLAIM, "REMINDERS_MAX_ATTEMPTS": "1"},
+    ),
     Drill(
         "kill-recorded-alone",
         "kill -9 after the outcome was recorded alone, because a caller held the row",
