@@ -8,7 +8,8 @@ branch_labels = None
 depends_on = None
 
 # What a pause names must be the reminder's; what it leaves out may be anything. `next_at` is the turn of the next row
-# that is let go at the rate.
+# that is let go at the rate, `wait_left` what is left of a row's bound on all waiting, `held_for` how much of the time since a budget's
+# first attempt does not count.
 UPGRADE = """
 CREATE TABLE {s}.pauses (
     id uuid PRIMARY KEY,
@@ -39,6 +40,7 @@ CREATE INDEX pauses_active ON {s}.pauses (paused_at) WHERE ended_at IS NULL;
 ALTER TABLE {s}.due ADD COLUMN IF NOT EXISTS hold_id uuid;
 ALTER TABLE {s}.due ADD COLUMN IF NOT EXISTS held_at timestamptz;
 ALTER TABLE {s}.due ADD COLUMN IF NOT EXISTS wait_left interval;
+ALTER TABLE {s}.notification_deliveries ADD COLUMN IF NOT EXISTS held_for interval;
 -- squawk-ignore ban-drop-not-null
 ALTER TABLE {s}.due ALTER COLUMN wake_at DROP NOT NULL;
 -- squawk-ignore ban-drop-constraint
@@ -89,6 +91,7 @@ ALTER TABLE {s}.due ADD CONSTRAINT due_status_check CHECK (status IN ('pending',
 ALTER TABLE {s}.due DROP COLUMN wait_left;
 ALTER TABLE {s}.due DROP COLUMN held_at;
 ALTER TABLE {s}.due DROP COLUMN hold_id;
+ALTER TABLE {s}.notification_deliveries DROP COLUMN held_for;
 DROP TABLE {s}.pauses;
 """
 

@@ -18,7 +18,7 @@ from reminders.ledger.statement import Statement
 from reminders.pipeline.ports import Claim
 
 _CLAIMED = """SELECT d.claim_number, d.claimed_at, d.on_unknown, d.uncertain_since IS NOT NULL, d.body_format, d.body_hash,
-       extract(epoch FROM d.claimed_at - d.budget_started_at)::float8, r.attempts, r.retry_delays,
+       extract(epoch FROM d.claimed_at - d.budget_started_at - COALESCE(d.held_for, '0'))::float8, r.attempts, r.retry_delays,
        r.tenant_id, r.user_id, r.kind, r.channel, r.destination_id::text, r.destination, r.due_at, r.zone, r.reference,
        r.slot, r.data::text
 FROM delivery d CROSS JOIN r
@@ -56,7 +56,8 @@ held AS MATERIALIZED (
     SET status = 'sending', claim_number = n.claim_number + 1, claim_token = EXCLUDED.claim_token,
         claimed_at = EXCLUDED.claimed_at, claimed_until = EXCLUDED.claimed_until, worker = EXCLUDED.worker,
         on_unknown = EXCLUDED.on_unknown, retry_at = NULL, letter_kind = NULL, finished_at = NULL,
-        budget_started_at = COALESCE(n.budget_started_at, EXCLUDED.budget_started_at)
+        budget_started_at = COALESCE(n.budget_started_at, EXCLUDED.budget_started_at),
+        held_for = CASE WHEN n.budget_started_at IS NOT NULL THEN n.held_for END
     RETURNING n.*
 )
 {_CLAIMED}""",

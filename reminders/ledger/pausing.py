@@ -10,6 +10,7 @@ from datetime import UTC, datetime
 from typing import Any
 from uuid import UUID
 
+from reminders.calendar.instants import instant_text
 from reminders.domain.errors import InvalidInput, NotFound, ServiceUnavailable
 from reminders.domain.identity import uuid7
 from reminders.domain.pauses import PauseScope
@@ -163,6 +164,17 @@ def read_scope(
     return scope
 
 
+def read_ids(ids: object) -> list[UUID]:
+    """The pauses that a message names. Raises `InvalidInput`, also where there are none."""
+    try:
+        found = [UUID(each) for each in ids] if isinstance(ids, list | tuple) else []
+    except (ValueError, TypeError, AttributeError):
+        found = []
+    if not found:
+        raise InvalidInput("ids", "must be a list of pauses' ids; `reminders pause list` shows them")
+    return found
+
+
 def pause(database: Database, scope: PauseScope, *, actor: str, reason: str, wait: float = LONGEST_WAIT) -> Paused:
     """Hold what the scope covers, until it is resumed; return once no claim that began before can still commit.
 
@@ -261,4 +273,4 @@ def _pause(row: tuple[Any, ...]) -> Pause:
 
 
 def _plain(value: object) -> object:
-    return value.isoformat().replace("+00:00", "Z") if isinstance(value, datetime) else value
+    return instant_text(value) if isinstance(value, datetime) else value

@@ -60,7 +60,7 @@ WITH RECURSIVE t AS MATERIALIZED (SELECT COALESCE(:now, clock_timestamp()) AS no
         give_up_at = CASE WHEN turns.other_id IS NULL THEN LEAST(turns.turn + turns.wait_left, turns.expires_at) ELSE d.give_up_at END
     FROM turns WHERE d.id = turns.id AND d.id = ANY(ARRAY(SELECT id FROM turns))
 ), budget AS (
-    UPDATE {{s}}.notification_deliveries n SET budget_started_at = n.budget_started_at + (turns.turn - turns.held_at)
+    UPDATE {{s}}.notification_deliveries n SET held_for = COALESCE(n.held_for, '0') + (turns.turn - turns.held_at)
     FROM turns
     WHERE n.delivery_key = turns.delivery_key AND n.delivery_key = ANY(ARRAY(SELECT delivery_key FROM turns))
       AND turns.other_id IS NULL AND n.budget_started_at IS NOT NULL

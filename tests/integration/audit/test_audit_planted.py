@@ -9,6 +9,7 @@ import pytest
 
 import reminders
 from integration.audit.aging import AGAIN, DAY, HASH, LOST, MINUTE, NO
+from integration.ledger import pauses
 from integration.ledger.world import CLAIM, NOW, REDELIVER, RETRY
 from reminders.domain.errors import InvalidInput
 from reminders.domain.outcomes import Delivered
@@ -110,6 +111,18 @@ def a_second_letter(w):
     return made
 
 
+def held(w):
+    made = w.schedule()
+    pauses.held(w, made)
+    return made
+
+
+def held_and_resumed(w):
+    made = w.schedule()
+    pauses.resumed(w, pauses.held(w, made))
+    return made
+
+
 DUE, REMINDER = (
     "UPDATE reminders.due SET {} WHERE id = '{{id}}'",
     "UPDATE reminders.reminders SET {} WHERE id = '{{id}}'",
@@ -145,6 +158,9 @@ PLANTS = {
         "INSERT INTO reminders.destinations SELECT destination_id, 'tenant-b', channel, destination, false FROM reminders.reminders WHERE id = '{id}'",
     ),
     "key_not_of_its_parts": planted(pending, REMINDER.format("user_id = 'somebody else'")),
+    "never_wakes": planted(held, "ALTER TABLE reminders.due DROP CONSTRAINT due_held_never_wakes", DUE.format("wake_at = now()")),
+    "held_without_pause": planted(held, "DELETE FROM reminders.pauses"),
+    "held_after_resume": planted(stuck(held_and_resumed, 6 * MINUTE)),
     "attempt_without_claim": planted(ended(AGAIN), COPY.format(2, "now()")),
     "attempt_off_its_claim": planted(ended(AGAIN, DONE), COPY.format(2, "claimed_at + interval '1 ms'")),
     "attempts_overlap": planted(ended(AGAIN, DONE), ATTEMPT.format("recorded_at = now()")),

@@ -143,7 +143,6 @@ def test_held_time_does_not_count_as_waiting(world):
     now = world.lapse(1)
     world.finalize(world.opened(made), Blocked("destination", timedelta(seconds=90), "slow", "", 429), now=now)
     bound = world.column("due", "give_up_at", made.id)
-    began = world.column("notification_deliveries", "budget_started_at", made.id)
     by = pauses.held(world, made, at=120.0)
     since = world.column("due", "held_at", made.id)
     assert world.sql("SELECT give_up_at, wait_left FROM reminders.due") == [(None, bound - since)]
@@ -152,7 +151,9 @@ def test_held_time_does_not_count_as_waiting(world):
     world.scanning(now=world.lapse(later)).once()
     assert world.status(made.id)[0] == "published"
     stood_still = world.column("due", "give_up_at", made.id) - bound
-    assert stood_still == world.column("notification_deliveries", "budget_started_at", made.id) - began
+    assert stood_still == world.column("notification_deliveries", "held_for", made.id)
+    claim = world.claim(made, now=world.lapse(later + 1))
+    assert claim.waited == pytest.approx(120, abs=30)
     assert stood_still == pytest.approx(timedelta(seconds=MAX_WAIT), abs=timedelta(seconds=30))
 
 
