@@ -102,7 +102,7 @@ def resume(
     What they hold is let go by the scan, what was held first before the rest, unless another pause covers it. Said again
     by ID, it changes the rate of what is still held.
     """
-    if bool(ids) == any(scope.values()):
+    if bool(ids) == _says_something(scope):
         raise click.UsageError("Give either IDs (`reminders pause list`) or what the pause covers.")
     per_second = None if rate is None else read_rate(rate)
     with session() as ledger:
@@ -118,9 +118,13 @@ def resume(
 
 
 def _scope(given: dict[str, Any]) -> PauseScope:
-    if not any(given.values()):
+    if not _says_something(given):
         raise click.UsageError("Say what: --tenant, --channel, --kind, --destination, or --all.")
     return read_scope(**given)
+
+
+def _says_something(given: dict[str, Any]) -> bool:
+    return any(value is not None and value is not False for value in given.values())
 
 
 def _row(pause: Pause) -> tuple[object, ...]:

@@ -262,7 +262,7 @@ def _destination(given: str | UUID) -> UUID:
     try:
         return given if isinstance(given, UUID) else UUID(given)
     except (ValueError, TypeError, AttributeError):
-        raise InvalidInput("destination", "is no id; `reminders destination list` shows them") from None
+        raise InvalidInput("destination_id", "is no id; `reminders destination list` shows them") from None
 
 
 def _pause(row: tuple[Any, ...]) -> Pause:

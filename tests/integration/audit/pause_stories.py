@@ -19,7 +19,7 @@ def held_for_long(w):
 
 
 def resumed(w, *outcomes):
-    made, by = held(w, *outcomes)
+    _, by = held(w, *outcomes)
     w.age(5 * DAY)
     pauses.resumed(w, by)
     w.published()
