@@ -13,9 +13,8 @@ AHEAD = 10.0
 
 # Held rows say which pauses there are to ask about, so a row that was held by a look older than its pause's end is found
 # as well as any; without held rows it is one look into an empty index. The pause's own row is locked first: two scans
-# give no turn out twice. Rows are looked up by arrays of ids: a plan from a time when tables were small would otherwise
-# join them whole. Nothing is waited for, save a late report's stamp on a delivery. The time in which a row was
-# held counts neither against the bound that it was given by waiting, nor against its budget.
+# give no turn out twice. Nothing is waited for, save a late report's stamp on a delivery. The time in which a row was held
+# counts neither against the bound that it was given by waiting, nor against its budget.
 RELEASE_IF_ENDED = Statement(
     "release_held",
     f"""
@@ -47,7 +46,7 @@ WITH RECURSIVE t AS MATERIALIZED (SELECT COALESCE(:now, clock_timestamp()) AS no
     SELECT picked.*, r.expires_at, other.id AS other_id,
            picked.start + picked.spacing * (count(*) FILTER (WHERE other.id IS NULL)
                OVER (PARTITION BY picked.pause_id ORDER BY picked.held_at, picked.id) - 1) AS turn
-    FROM picked JOIN {{s}}.reminders r ON r.id = picked.id AND r.id = ANY(ARRAY(SELECT id FROM picked))
+    FROM picked JOIN {{s}}.reminders r ON r.id = picked.id
     LEFT JOIN LATERAL (
         SELECT z.id FROM {{s}}.pauses z WHERE z.ended_at IS NULL AND {FITS} ORDER BY z.paused_at LIMIT 1
     ) other ON true
@@ -58,12 +57,11 @@ WITH RECURSIVE t AS MATERIALIZED (SELECT COALESCE(:now, clock_timestamp()) AS no
         wait_left = CASE WHEN turns.other_id IS NOT NULL THEN d.wait_left END,
         wake_at = CASE WHEN turns.other_id IS NULL THEN LEAST(turns.turn, turns.turn + turns.wait_left, turns.expires_at) END,
         give_up_at = CASE WHEN turns.other_id IS NULL THEN LEAST(turns.turn + turns.wait_left, turns.expires_at) ELSE d.give_up_at END
-    FROM turns WHERE d.id = turns.id AND d.id = ANY(ARRAY(SELECT id FROM turns))
+    FROM turns WHERE d.id = turns.id
 ), budget AS (
     UPDATE {{s}}.notification_deliveries n SET held_for = COALESCE(n.held_for, '0') + (turns.turn - turns.held_at)
     FROM turns
-    WHERE n.delivery_key = turns.delivery_key AND n.delivery_key = ANY(ARRAY(SELECT delivery_key FROM turns))
-      AND turns.other_id IS NULL AND n.budget_started_at IS NOT NULL
+    WHERE n.delivery_key = turns.delivery_key AND turns.other_id IS NULL AND n.budget_started_at IS NOT NULL
 ), noted AS (
     UPDATE {{s}}.pauses z
     SET released_at = (SELECT now FROM t), next_at = COALESCE(given.last_turn + given.spacing, z.next_at)
@@ -82,4 +80,4 @@ def release_held(database: Database, limit: int, now: datetime | None = None) ->
     At a rate, each has its turn as its `wake_at`, and turns are given out for the next `AHEAD` seconds only. A row that
     another pause covers is held by that one from now on.
     """
-    return int(database.fetch(RELEASE_IF_ENDED, now=now, limit=limit)[0][0])
+    return int(database.fetch_in_loops(RELEASE_IF_ENDED, now=now, limit=limit)[0][0])
