@@ -179,6 +179,14 @@ def test_a_single_destinations_lane_is_held_as_any_other(world):
     ]
 
 
+def test_what_is_held_takes_none_of_its_destinations_share(world):
+    for _ in range(5):
+        world.schedule()
+    pauses.paused(world, destination_id=HOME)
+    leased = world.scanning().ledger.lease_from_lanes([("tenant-a", 5)], 5, LEASE, uuid7(), cap=1)
+    assert (leased.messages, leased.passed_over, leased.put_off) == ([], [], 5)
+
+
 def test_held_reminders_can_be_cancelled_and_moved(world):
     first, second = world.schedule(), world.schedule()
     by = pauses.held(world, first)
