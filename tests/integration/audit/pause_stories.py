@@ -52,6 +52,17 @@ def covered_by_another(w):
     w.age(DAY)
 
 
+def held_only(w):
+    made, _ = held(w)
+    return made
+
+
+def held_then_resumed(w):
+    made, by = held(w)
+    pauses.resumed(w, by)
+    return made
+
+
 PAUSE_STORIES = {
     "held": held,
     "held for days": held_for_long,

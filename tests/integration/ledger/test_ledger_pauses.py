@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import logging
-from datetime import timedelta
 
 import pytest
 
@@ -137,7 +136,7 @@ def test_a_refused_claim_holds_the_reminder_and_says_so_in_one_line(world, caplo
     ],
 )
 def test_what_a_pause_names_must_be_the_reminders(world, scope, covers):
-    leased, published = world.schedule(due_at=NOW + timedelta(hours=1)), world.schedule()
+    leased, published = world.schedule(due_at=world.lapse(3600)), world.schedule()
     world.published()
     pauses.paused(world, **scope)
     assert (world.claim(published) is None) is covers
@@ -192,7 +191,7 @@ def test_held_reminders_can_be_cancelled_and_moved(world):
     by = pauses.held(world, first)
     assert world.committed(reminders.cancel, first.id) == "cancelled"
     assert world.committed(reminders.reschedule, second.id, due_at=second.due_at).status == "held"
-    moved = world.committed(reminders.reschedule, second.id, due_at=NOW + timedelta(hours=1))
+    moved = world.committed(reminders.reschedule, second.id, due_at=world.lapse(3600))
     assert (moved.status, hold_of(world, second)) == ("pending", None)
     assert world.published(world.lapse(3601)) == []
     assert hold_of(world, second) == str(by)
@@ -221,7 +220,7 @@ def test_an_open_claim_ends_as_it_would(world):
 
 
 def test_what_expires_while_it_is_held_ends_then(world):
-    made = world.schedule(expires_at=NOW + timedelta(hours=1))
+    made = world.schedule(expires_at=world.lapse(3600))
     pauses.held(world, made)
     world.scanning(now=world.lapse(3500)).once()
     assert world.status(made.id)[0] == "held"
