@@ -1,14 +1,14 @@
-"""The Celery tasks by which operators decide about dead letters: the commands of `reminders dlq`, over the broker.
+"""The Celery tasks by which operators decide: the commands of `reminders dlq`, `pause` and `resume`, over the broker.
 
-Each says who (`actor`) and why (`reason`), names letters, reminders or filters as the command does, and logs in one line
-what it came to, or what was wrong with the request.
+Each says who (`actor`) and why (`reason`), names letters, reminders, filters or pauses as the command does, and logs in
+one line what it came to, or what was wrong with the request.
 """
 # mypy: disable-error-code="untyped-decorator"
 
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from functools import partial
 from typing import Any
@@ -17,7 +17,10 @@ from reminders import bootstrap
 from reminders.celery import app
 from reminders.domain.errors import InvalidInput, RemindersError
 from reminders.ledger.closing_letters import Answer, discard, redrive, resolve
-from reminders.ledger.review import FILTERS, LetterFilter, Resolution, read_filter, read_rate
+from reminders.ledger.pausing import Pause, read_ids, read_scope
+from reminders.ledger.pausing import pause as hold
+from reminders.ledger.pausing import resume as end
+from reminders.ledger.review import FILTERS, LetterFilter, Resolution, checked_words, read_filter, read_rate
 
 logger = logging.getLogger(__name__)
 
@@ -106,22 +109,55 @@ def resolve_dead_letters(
     return _told("resolved", answer, actor, dry_run=dry_run)
 
 
+@by_an_operator(name="reminders.pause")
+def pause(*, actor: str, reason: str, everything: bool = False, **scope: Any) -> dict[str, Any]:
+    """Begin nothing any more of what `tenant`, `channel`, `kind` and `destination` name; see `reminders pause`.
+
+    The message waits in its queue behind what is under way there; the command does not.
+    """
+    with _refusal_logged("pause", "hold"):
+        wanted = read_scope(**_known(scope, _SCOPE), everything=everything)
+        said = hold(bootstrap.database(), wanted, actor=actor, reason=reason)
+    logger.info("hold.paused id=%s open_claims=%d actor=%s", said.pause.id, said.open_claims, actor)
+    return {**said.pause.fields(), "created": said.created, "open_claims": said.open_claims}
+
+
+@by_an_operator(name="reminders.resume")
+def resume(*, ids: Sequence[str], actor: str, reason: str, rate: str | None = None) -> dict[str, Any]:
+    """End the pauses with these ids, and let what they hold go, at `rate` if given; see `reminders resume`."""
+    with _refusal_logged("resume", "hold"):
+        per_second = None if rate is None else read_rate(rate)
+        wanted = read_ids(ids)
+        ended: list[Pause] = end(
+            bootstrap.database(), wanted, actor=actor, reason=checked_words("reason", reason), rate=per_second
+        )
+    logger.info("hold.resumed count=%d held=%d actor=%s", len(ended), sum(each.held for each in ended), actor)
+    return {"resumed": [each.fields() for each in ended]}
+
+
+_SCOPE = ("tenant", "channel", "kind", "destination")
+
+
+def _known(given: dict[str, Any], names: Sequence[str]) -> dict[str, Any]:
+    """What a message names. A name that is none of these must not widen what is chosen."""
+    if unknown := sorted(set(given) - set(names)):
+        raise InvalidInput(unknown[0], f"is no filter; there are {', '.join(names)}")
+    return given
+
+
 def _chosen(filters: dict[str, Any], everything: object) -> LetterFilter:
-    """What a message names. A name that is none of the filters must not widen what is chosen."""
-    if unknown := sorted(set(filters) - set(FILTERS)):
-        raise InvalidInput(unknown[0], f"is no filter; there are {', '.join(FILTERS)}")
-    wanted = read_filter(**filters)
+    wanted = read_filter(**_known(filters, FILTERS))
     if not wanted.chooses() and everything is not True:
         raise InvalidInput("ids", "or a filter is needed; `everything: true` means all")
     return wanted
 
 
 @contextmanager
-def _refusal_logged(action: str) -> Iterator[None]:
+def _refusal_logged(action: str, about: str = "review") -> Iterator[None]:
     try:
         yield
     except RemindersError as error:
-        logger.warning("review.%s_refused: %s", action, error)
+        logger.warning("%s.%s_refused: %s", about, action, " ".join(str(error).split()))
         raise
 
 

@@ -39,6 +39,8 @@ SECTIONS: dict[str, dict[str, tuple[str, str]]] = {
         "status": ("reminders.cli.status:status", "What is due, in flight, late, dead."),
         "scan": ("reminders.cli.scan:scan", "Lease and publish what is due, without waiting for a tick."),
         "dlq": ("reminders.cli.dlq:dlq", "Dead letters: list, show, redrive, discard, resolve."),
+        "pause": ("reminders.cli.pause:pause", "Stop sending: all, a tenant, channel, kind or destination; list."),
+        "resume": ("reminders.cli.pause:resume", "End pauses; what they hold is sent, at a rate."),
         "destination": (
             "reminders.cli.destination:destination",
             "Destinations: list, show, set, disable, enable, release.",

@@ -149,7 +149,7 @@ def resolve_letters(
 def _said(reason: str | None, actor: str | None, *, dry_run: bool) -> Said:
     if reason is None and not dry_run:
         raise click.UsageError("Missing option '--reason'.")
-    return Said(reason=reason or "", actor=_whoever_this_is() if actor is None else actor)
+    return Said(reason=reason or "", actor=whoever_this_is() if actor is None else actor)
 
 
 def _tell(
@@ -175,7 +175,8 @@ def _print_for_people(what: str, answer: Answer, *, dry_run: bool, spread: bool)
         print(f"  ... and {answer.stay - SHOWN:,} more; --json lists them, up to --limit")
 
 
-def _whoever_this_is() -> str:
+def whoever_this_is() -> str:
+    """The name that an operator goes by on this host."""
     try:
         return getpass.getuser()
     except (OSError, KeyError):

@@ -8,6 +8,7 @@ import click
 
 from reminders.broker.gauge import RedisGauge
 from reminders.broker.link import BrokerAway, Link
+from reminders.cli.pause import pauses_for_people
 from reminders.cli.printing import print_fields, print_json
 from reminders.cli.session import session
 from reminders.cli.values import json_option
@@ -21,12 +22,12 @@ def status(*, as_json: bool) -> None:
     """Show what is due, in flight, late and dead, and what waits on the broker.
 
     Live states are counted exactly, ended ones over the last 24 hours. "oldest due" is how long the reminder that has waited
-    longest is due without being sent yet; a retry is due when its pause ends. Exits 0 also while Redis is away.
+    longest is due without being sent yet; a retry is due when its delay ends, and what a pause holds is not counted. Exits 0 also while Redis is away.
     """
     with session(broker=True) as ledger:
         found = {**ledger_status(ledger.database), **broker_status(ledger.settings)}
     if as_json:
-        print_json(found)
+        print_json({**found, "pauses": [each.fields() for each in found["pauses"]]})
     else:
         _print_for_people(found)
 
@@ -78,6 +79,7 @@ def _print_for_people(found: dict[str, Any]) -> None:
             ("oldest due", f"{late:,.1f} s late" if late else "none is late"),
             ("in flight", f"{found['in_flight']:,}"),
             ("held", f"{found['held']:,}"),
+            *pauses_for_people(found["pauses"]),
             ("dead letters", f"{found['dead_letters_open']:,} open"),
             ("last tick", found["last_tick_at"] or "none yet: does beat run?"),
             ("dropped ticks", f"{found['dropped_ticks']:,}"),

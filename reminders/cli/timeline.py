@@ -27,6 +27,8 @@ def timeline(history: History) -> list[Event]:
     events += [Event(attempt.at, "attempt", _attempt_told(attempt)) for attempt in history.attempts]
     if standing.delivery_status == "sending" and standing.claimed_at is not None:
         events.append(Event(standing.claimed_at, "claimed", _claim_told(history)))
+    if standing.held_at is not None:
+        events.append(Event(standing.held_at, "held", f"by pause {standing.pause_id}: {standing.pause_reason}"))
     if standing.cancel_requested_at is not None:
         events.append(Event(standing.cancel_requested_at, "cancel requested", "no attempt follows"))
     if standing.confirmed_late_at is not None:
@@ -62,6 +64,8 @@ def why(history: History) -> str:
             return (
                 f"{ends}; a cancel is requested, so nothing follows this attempt" if reminder.cancel_requested else ends
             )
+        case "held":
+            return _why_held(history)
         case "delivered":
             return _why_delivered(history)
         case "dead":
@@ -90,6 +94,14 @@ def _why_pending(history: History, *, late: bool, wake: str) -> str:
         ended = f"attempt {last.number} ended in {last.outcome} ({_error(last)})"
         return f"{ended}; the next one is due now" if late else f"{ended}; the next one is due {wake}"
     return f"it is due since {wake} and waits for a scan with room" if late else f"it is not due before {wake}"
+
+
+def _why_held(history: History) -> str:
+    standing = history.standing
+    said = f"pause {standing.pause_id} by {standing.pause_actor} holds it: {standing.pause_reason}"
+    if standing.pause_ended_at is None:
+        return f"{said}; `reminders resume {standing.pause_id}` ends that"
+    return f"{said}; that ended {_at(standing.pause_ended_at)}, and a scan lets it go in its turn"
 
 
 def _why_delivered(history: History) -> str:

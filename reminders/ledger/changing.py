@@ -132,7 +132,7 @@ WITH superseded AS (
     SELECT id, tenant_id, destination_id, :due_at, expires_at, 'pending', :new_key FROM moved
     ON CONFLICT (id) DO UPDATE
     SET lane = EXCLUDED.lane, destination_id = EXCLUDED.destination_id, wake_at = EXCLUDED.wake_at, give_up_at = EXCLUDED.give_up_at, status = 'pending', delivery_key = EXCLUDED.delivery_key, route = 'deliver',
-        lease_token = NULL, published_at = NULL, attempts = 0, alone_deaths = 0
+        lease_token = NULL, published_at = NULL, attempts = 0, alone_deaths = 0, hold_id = NULL, held_at = NULL, wait_left = NULL
     WHERE d.status <> 'sending'
 )
 SELECT 1 FROM moved

@@ -12,12 +12,13 @@ from reminders.domain.delivery import Delivery
 from reminders.ledger.claim_rules import DELAYS, ENDS, HELD, ON_UNKNOWN, PLACE, RULES
 from reminders.ledger.database import Database, Row
 from reminders.ledger.ending import DEDUP_WINDOW, end_without_call
+from reminders.ledger.pause_rules import HOLD_IF_PAUSED, PAUSED
 from reminders.ledger.putting_off import MAX_WAIT, PUT_OFF_IF_HELD
 from reminders.ledger.statement import Statement
 from reminders.pipeline.ports import Claim
 
 _CLAIMED = """SELECT d.claim_number, d.claimed_at, d.on_unknown, d.uncertain_since IS NOT NULL, d.body_format, d.body_hash,
-       extract(epoch FROM d.claimed_at - d.budget_started_at)::float8, r.attempts, r.retry_delays,
+       extract(epoch FROM d.claimed_at - d.budget_started_at - COALESCE(d.held_for, '0'))::float8, r.attempts, r.retry_delays,
        r.tenant_id, r.user_id, r.kind, r.channel, r.destination_id::text, r.destination, r.due_at, r.zone, r.reference,
        r.slot, r.data::text
 FROM delivery d CROSS JOIN r
@@ -38,7 +39,7 @@ held AS MATERIALIZED (
     FROM held d
     JOIN {{s}}.reminders r ON r.id = d.id
     {PLACE}
-    WHERE NOT {ENDS} AND NOT {HELD}
+    WHERE NOT {ENDS} AND NOT {HELD} AND NOT {PAUSED}
 ), moved AS (
     UPDATE {{s}}.due d
     SET status = 'sending', wake_at = (SELECT now FROM t) + make_interval(secs => :seconds)
@@ -55,7 +56,8 @@ held AS MATERIALIZED (
     SET status = 'sending', claim_number = n.claim_number + 1, claim_token = EXCLUDED.claim_token,
         claimed_at = EXCLUDED.claimed_at, claimed_until = EXCLUDED.claimed_until, worker = EXCLUDED.worker,
         on_unknown = EXCLUDED.on_unknown, retry_at = NULL, letter_kind = NULL, finished_at = NULL,
-        budget_started_at = COALESCE(n.budget_started_at, EXCLUDED.budget_started_at)
+        budget_started_at = COALESCE(n.budget_started_at, EXCLUDED.budget_started_at),
+        held_for = CASE WHEN n.budget_started_at IS NOT NULL THEN n.held_for END
     RETURNING n.*
 )
 {_CLAIMED}""",
@@ -84,7 +86,7 @@ REFUSAL = Statement(
     "refusal",
     f"""
 WITH t AS MATERIALIZED (SELECT COALESCE(:now, clock_timestamp()) AS now)
-SELECT r.status, d.status, d.delivery_key = :key, r.delivery_key = :key, {ENDS}, {HELD}
+SELECT r.status, d.status, d.delivery_key = :key, r.delivery_key = :key, {ENDS}, {PAUSED}, {HELD}
 FROM {{s}}.reminders r
 LEFT JOIN {{s}}.due d ON d.id = r.id
     {PLACE}
@@ -92,6 +94,9 @@ WHERE r.id = :id
 """,
     {**RULES, "key": "text", "now": "timestamptz", "id": "uuid"},
 )
+
+_PASSED_ON = {"pending": "parked", "sending": "claimed", "held": "paused"}
+"""What a message is told whose reminder is not leased or published any more, by the status in `due`."""
 
 
 class PostgresClaims:
@@ -121,7 +126,8 @@ class PostgresClaims:
         self._now = now
 
     def claim(self, reminder_id: UUID, delivery_key: str, token: UUID, seconds: float) -> Claim | None:
-        rows = self._db.fetch(
+        rows = self._db.fetch_marked(
+            "pauses",
             CLAIM,
             now=self._now,
             id=str(reminder_id),
@@ -145,16 +151,19 @@ class PostgresClaims:
         rows = self._db.fetch(REFUSAL, **given)
         if not rows:
             return "gone"
-        ledger_status, live, live_key_matches, key_matches, ends, held = rows[0]
+        ledger_status, live, live_key_matches, key_matches, ends, paused, held = rows[0]
         if not key_matches or (live is not None and not live_key_matches):
             return "superseded"
         if live is None:
             return str(ledger_status)
-        if live in {"pending", "sending"}:
-            return "parked" if live == "pending" else "claimed"
+        if live in _PASSED_ON:
+            return _PASSED_ON[live]
         if ends:
             ended = end_without_call(self._db, [reminder_id], now=self._now, **self._rules)
             return ended[0] if ended else "busy"
+        if paused:
+            moved = self._db.fetch(HOLD_IF_PAUSED, **given)
+            return str(moved[0][0]) if moved else "busy"
         if held:
             put_off = self._db.fetch(PUT_OFF_IF_HELD, **given, max_wait=self._max_wait)
             return str(put_off[0][0]) if put_off else "busy"

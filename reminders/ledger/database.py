@@ -22,6 +22,10 @@ INDEXES_ONLY = "SET LOCAL enable_seqscan = off; SET LOCAL enable_bitmapscan = of
 """Sent along with every statement of ours, at no extra round trip. A plan made while a table is empty (a fresh
 installation), or while the statistics have not seen a burst yet, otherwise reads or sorts the whole table, and a
 prepared statement keeps that plan."""
+LOOPS_ONLY = "SET LOCAL enable_hashjoin = off; SET LOCAL enable_mergejoin = off; "
+"""Besides, where an estimate is far from the truth: a hash join would read a whole table through its index."""
+MARK = "ROW SHARE MODE"
+"""Of `fetch_marked`: nothing but a change of the table's shape waits for it, or makes it wait."""
 CONNECT_TIMEOUT = 5
 """Seconds to wait for Postgres to answer a new connection."""
 
@@ -97,6 +101,21 @@ class Database:
                 given,
                 preamble=f"{INDEXES_ONLY}SET LOCAL lock_timeout = {int(lock_timeout_ms)}; ",
             )
+
+    def fetch_in_loops(self, statement: Statement, **given: Any) -> list[Row]:
+        """The same as `fetch`, for a statement that joins few rows to large tables: each by its key, whatever is estimated."""
+        with self._connection() as connection:
+            return self._run(connection, statement, given, preamble=INDEXES_ONLY + LOOPS_ONLY)
+
+    def fetch_marked(self, table: str, statement: Statement, **given: Any) -> list[Row]:
+        """The same as `fetch`, visible to `under_way` on that table from before the statement looks until it has committed.
+
+        The mark is a table lock that no other statement of ours waits for; taking it needs no snapshot, so that what the
+        statement sees is never older than its mark. Still one round trip.
+        """
+        with self._connection() as connection:
+            mark = f"LOCK TABLE {self.schema}.{table} IN {MARK}; "
+            return self._run(connection, statement, given, preamble=INDEXES_ONLY + mark)
 
     @contextmanager
     def transaction(self) -> Iterator[DriverConnection]:

@@ -29,7 +29,7 @@ found AS MATERIALIZED (
     JOIN {{s}}.due d ON d.id = wanted.id
     JOIN {{s}}.reminders r ON r.id = d.id
     {PLACE}
-    WHERE d.status IN ('pending', 'leased', 'published') AND {ENDS}
+    WHERE d.status IN ('pending', 'leased', 'published', 'held') AND {ENDS}
     FOR NO KEY UPDATE OF d, r SKIP LOCKED
 ), ended AS (
     SELECT *, CASE WHEN confirmed THEN 'delivered' WHEN NOT uncertain AND expired THEN 'expired' ELSE 'dead' END AS status,
@@ -70,7 +70,7 @@ GIVEN_UP = Statement(
     """
 WITH t AS MATERIALIZED (SELECT COALESCE(:now, clock_timestamp()) AS now)
 SELECT id::text FROM {s}.due
-WHERE give_up_at <= (SELECT now FROM t) AND status IN ('pending', 'leased', 'published')
+WHERE give_up_at <= (SELECT now FROM t) AND status IN ('pending', 'leased', 'published', 'held')
 ORDER BY give_up_at LIMIT :limit
 """,
     {"now": "timestamptz", "limit": "integer"},

@@ -17,12 +17,14 @@ STANDING = Statement(
     """
 SELECT clock_timestamp(), r.destination_id::text, r.cancel_requested_at, d.route, n.status, n.claim_number, n.claimed_at, n.claimed_until,
        n.worker, n.on_unknown, n.uncertain_since, n.confirmed_late_at, n.provider_reference,
-       GREATEST(p.hold_until, c.hold_until), CASE WHEN p.hold_until > c.hold_until THEN p.hold_reason ELSE COALESCE(c.hold_reason, p.hold_reason) END
+       GREATEST(p.hold_until, c.hold_until), CASE WHEN p.hold_until > c.hold_until THEN p.hold_reason ELSE COALESCE(c.hold_reason, p.hold_reason) END,
+       d.held_at, z.id::text, z.reason, z.actor, z.ended_at
 FROM {s}.reminders r
 LEFT JOIN {s}.destinations p ON p.id = r.destination_id
 LEFT JOIN {s}.channel_holds c ON c.tenant_id = r.tenant_id AND c.channel = r.channel
 LEFT JOIN {s}.due d ON d.id = r.id
 LEFT JOIN {s}.notification_deliveries n ON n.delivery_key = r.delivery_key
+LEFT JOIN {s}.pauses z ON z.id = d.hold_id
 WHERE r.id = :id
 """,
     {"id": "uuid"},
@@ -40,7 +42,10 @@ FROM {s}.dead_letters WHERE reminder_id = :id ORDER BY opened_at, id
 
 @dataclass(frozen=True, slots=True)
 class Standing:
-    """What the public view leaves out. The delivery's columns are null before the first claim under the present key."""
+    """What the public view leaves out.
+
+    The delivery's columns are null before the first claim under the present key, those of the hold unless it is held.
+    """
 
     destination_id: UUID
     cancel_requested_at: datetime | None
@@ -57,6 +62,12 @@ class Standing:
     held_until: datetime | None
     """Until when its destination or its tenant's channel is, or last was, held; None if neither ever was."""
     hold_reason: str | None
+    held_at: datetime | None
+    """Since when a pause holds it; null, as all of the pause, while none does."""
+    pause_id: str | None
+    pause_reason: str | None
+    pause_actor: str | None
+    pause_ended_at: datetime | None
 
 
 @dataclass(frozen=True, slots=True)

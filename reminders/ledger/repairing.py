@@ -29,7 +29,7 @@ held AS MATERIALIZED (
 )
 SELECT h.id::text, h.delivery_key, n.claim_number, n.status, n.on_unknown, h.attempts, h.alone_deaths, h.route,
        h.cancel_requested_at IS NOT NULL,
-       COALESCE(extract(epoch FROM (SELECT now FROM t) - n.budget_started_at), 0)::float8,
+       COALESCE(extract(epoch FROM (SELECT now FROM t) - n.budget_started_at - COALESCE(n.held_for, '0')), 0)::float8,
        COALESCE(extract(epoch FROM n.retry_at - (SELECT now FROM t)), 0)::float8,
        n.letter_kind, n.confirmed_late_at IS NOT NULL, s.worker IS NOT NULL
 FROM held h JOIN {s}.notification_deliveries n ON n.delivery_key = h.delivery_key

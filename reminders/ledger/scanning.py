@@ -11,6 +11,7 @@ from reminders.ledger.database import Database
 from reminders.ledger.ending import DEDUP_WINDOW, end_given_up
 from reminders.ledger.leasing import IN_FLIGHT, LANES_WITH_DUE_WORK, LEASE, LEASE_FROM_LANES, SET_ASIDE, T, leased
 from reminders.ledger.putting_off import MAX_WAIT
+from reminders.ledger.releasing import release_held
 from reminders.ledger.repairing import repair_transaction
 from reminders.ledger.statement import Statement
 from reminders.pipeline.ports import Leased, Look, RepairMoves
@@ -202,6 +203,9 @@ class PostgresScan:
 
     def end_given_up(self, limit: int) -> list[str]:
         return end_given_up(self._db, limit, self._window, self._now)
+
+    def release_held(self, limit: int) -> int:
+        return release_held(self._db, limit, self._now)
 
     def repair(self, limit: int) -> AbstractContextManager[RepairMoves]:
         return repair_transaction(self._db, limit, self._now)

@@ -10,6 +10,7 @@ from psycopg2.errors import CheckViolation
 
 from reminders.domain.states import ReminderStatus
 from reminders.ledger.database import Database
+from reminders.ledger.pausing import pauses
 from reminders.ledger.statement import Statement
 
 logger = logging.getLogger(__name__)
@@ -64,7 +65,8 @@ COUNTED: tuple[str, ...] = get_args(ReminderStatus)
 def ledger_status(database: Database, now: datetime | None = None) -> dict[str, Any]:
     """Counts (live states exact, terminal ones of the last 24 h) and ages in seconds.
 
-    `oldest_due_age_seconds` counts from the due time, or the retry's, of what is due and not being sent yet.
+    `oldest_due_age_seconds` counts from the due time, or the retry's, of what is due and not being sent yet, save what is
+    held. `pauses` are `Pause` objects: those that are active or still hold something.
     """
     counts, oldest, in_flight, last_tick, dropped, letters = database.fetch(STATUS, now=now)[0]
     counts = counts or {}
@@ -75,7 +77,8 @@ def ledger_status(database: Database, now: datetime | None = None) -> dict[str, 
         "last_tick_at": last_tick and last_tick.astimezone(UTC).isoformat().replace("+00:00", "Z"),
         "dropped_ticks": dropped,
         "dead_letters_open": letters,
-        "held": 0,
+        "held": counts.get("held", 0),
+        "pauses": pauses(database),
     }
 
 

@@ -218,6 +218,12 @@ class ScanLedger(Protocol):
     def wake_lost_messages(self, limit: int, older_than: float) -> int:
         """Make the `limit` oldest published rows due at once; the broker no longer has their messages."""
 
+    def release_held(self, limit: int) -> int:
+        """Let up to `limit` rows go that a pause holds which has ended, each pause at its rate; how many were looked at.
+
+        What another pause covers stays held, by that one.
+        """
+
     def repair(self, limit: int) -> AbstractContextManager[RepairMoves]:
         """Lock lapsed claims; the block's moves are committed together."""
 

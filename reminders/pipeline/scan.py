@@ -36,6 +36,8 @@ LANES_GOOD_FOR = 1.0
 """Seconds for which the list of lanes with due work is used; finding it costs a probe per lane."""
 SET_ASIDE_REACH = 2000
 """Rows at the head of a lane that one pass may give to lanes of their destinations' own."""
+RELEASE_EVERY = 1.0
+"""Seconds between two looks for what is held by a pause that has ended, unless there was a whole batch of it."""
 LOST_AFTER = 2.0
 """Seconds for which a published row counts as in flight even if the broker does not show its message."""
 
@@ -78,6 +80,7 @@ class Scan:
     _excess_before: int = 0
     _excess_checked_at: float = float("-inf")
     _repair_from: float = float("-inf")
+    _release_from: float = float("-inf")
     looked_at: float = field(default_factory=time.monotonic)
     """When the last pass began, by the monotonic clock: who watches the scanner can tell that it hangs."""
 
@@ -101,6 +104,8 @@ class Scan:
         """One pass: repair what lapsed, then lease and publish as much as there is room for."""
         limit = self.policy.batch
         self.looked_at = time.monotonic()
+        if self.looked_at >= self._release_from:
+            self._release_held(limit)
         look = self.ledger.look(limit + 1)
         if look.lapsed and self.looked_at >= self._repair_from:
             repair(self.ledger, self.policy.repair, limit)
@@ -159,6 +164,11 @@ class Scan:
         woken = self.ledger.wake_lost_messages(lost, LOST_AFTER)
         if woken:
             logger.warning("scan.messages_lost count=%d: published, but no longer on the broker; sent again", woken)
+
+    def _release_held(self, limit: int) -> None:
+        found = self.ledger.release_held(limit)
+        # Crash here: released as a whole, or still held and found again.
+        self._release_from = self.looked_at + (RELEASE_EVERY if found < limit else 0.0)
 
     def _end_given_up(self, limit: int) -> None:
         ended = Counter(self.ledger.end_given_up(limit))

@@ -67,5 +67,9 @@ def world(audit_database: Database, monkeypatch: pytest.MonkeyPatch) -> Iterator
     world.sql(
         "CREATE UNIQUE INDEX IF NOT EXISTS dead_letters_one_open ON reminders.dead_letters (reminder_id) WHERE state = 'open'"
     )
+    world.sql(
+        """ALTER TABLE reminders.due DROP CONSTRAINT IF EXISTS due_held_never_wakes,
+           ADD CONSTRAINT due_held_never_wakes CHECK ((status = 'held') = (wake_at IS NULL))"""
+    )
     yield world
     world.close()

@@ -7,6 +7,7 @@ from functools import partial
 
 import reminders
 from integration.audit.aging import AGAIN, DAY, HOUR, LOST, MINUTE, NO
+from integration.audit.pause_stories import PAUSE_STORIES
 from integration.audit.shutdown_stories import SHUTDOWN_STORIES
 from integration.ledger.world import CLAIM, NOW, AskedProvider, ScriptedProvider
 from reminders.domain.identity import destination_id
@@ -339,6 +340,7 @@ STORIES = {
     "worker lost, for review": lambda w: worker_lost(w, deduplicates=False),
     "worker lost, delivered then": lambda w: w.run(worker_lost(w)[0]),
     **SHUTDOWN_STORIES,
+    **PAUSE_STORIES,
     "convicted": convicted,
     "convicted and redriven": lambda w: w.redrive(convicted(w), checked=True),
     "late retry": lambda w: late(w, AGAIN),

@@ -9,6 +9,7 @@ import pytest
 
 import reminders
 from integration.audit.aging import AGAIN, DAY, HASH, LOST, MINUTE, NO
+from integration.audit.pause_stories import held_only, held_then_resumed
 from integration.ledger.world import CLAIM, NOW, REDELIVER, RETRY
 from reminders.domain.errors import InvalidInput
 from reminders.domain.outcomes import Delivered
@@ -145,6 +146,9 @@ PLANTS = {
         "INSERT INTO reminders.destinations SELECT destination_id, 'tenant-b', channel, destination, false FROM reminders.reminders WHERE id = '{id}'",
     ),
     "key_not_of_its_parts": planted(pending, REMINDER.format("user_id = 'somebody else'")),
+    "never_wakes": planted(held_only, "ALTER TABLE reminders.due DROP CONSTRAINT due_held_never_wakes", DUE.format("wake_at = now()")),
+    "held_without_pause": planted(held_only, "DELETE FROM reminders.pauses"),
+    "held_after_resume": planted(stuck(held_then_resumed, 6 * MINUTE)),
     "attempt_without_claim": planted(ended(AGAIN), COPY.format(2, "now()")),
     "attempt_off_its_claim": planted(ended(AGAIN, DONE), COPY.format(2, "claimed_at + interval '1 ms'")),
     "attempts_overlap": planted(ended(AGAIN, DONE), ATTEMPT.format("recorded_at = now()")),
@@ -168,18 +172,14 @@ PLANTS = {
     ),
     "delivery_disagrees": planted(cancelled, DELIVERY.format("status = 'retrying', retry_at = now(), finished_at = NULL")),
     "delivered_under_old_key": planted(moved, DELIVERY.format("status = 'delivered'")),
-    "delivered_without_attempt": planted(
-        ended(DONE), GONE.format("delivery_attempts", "delivery_key", "key"), DELIVERY.format("given_back = 1")
-    ),
+    "delivered_without_attempt": planted(ended(DONE), GONE.format("delivery_attempts", "delivery_key", "key"), DELIVERY.format("given_back = 1")),
     "uncertain_but_closed": planted(cancelled, DELIVERY.format("uncertain_since = now()")),
     "dead_without_letter": planted(ended(NO), GONE.format("dead_letters", "reminder_id", "id")),
     "letter_without_dead": planted(redriven, LETTER.format("state = 'open', closed_at = NULL")),
     "two_open_letters": planted(a_second_letter),
     "without_reminder": planted(cancelled, GONE.format("reminders", "id", "id")),
     "made_again": planted(pending, SEEN.format("now()")),
-    "marked_but_gone": planted(
-        pending, SEEN.format("NULL"), GONE.format("due", "id", "id"), GONE.format("reminders", "id", "id")
-    ),
+    "marked_but_gone": planted(pending, SEEN.format("NULL"), GONE.format("due", "id", "id"), GONE.format("reminders", "id", "id")),
     "hold_too_long": planted(
         pending,
         "INSERT INTO reminders.channel_holds VALUES ('tenant-z', 'log', now() + interval '3 days', 'x')",

@@ -7,7 +7,7 @@ from datetime import timedelta
 import pytest
 
 import reminders
-from integration.ledger import audit, operators
+from integration.ledger import audit, operators, pauses
 from integration.ledger.world import CLAIM, LEASE, NOW, REDELIVER, ScriptedProvider
 from reminders.domain.outcomes import Delivered, Rejected, Retry, Unknown
 from reminders.domain.states import DELIVERY_TRANSITIONS, REMINDER_TRANSITIONS
@@ -128,6 +128,25 @@ def expired_and_then_reported_delivered(world):
     return made
 
 
+def held(world, made, at=0.0):
+    pauses.held(world, made, at)
+    return made
+
+
+def held_by_a_refused_claim(world, stage):
+    made = stage(world, world.schedule())
+    pauses.paused(world)
+    assert world.deliver(ScriptedProvider())(made.id, made.delivery_key) == "paused"
+
+
+def released(world, *, covered=False):
+    by = pauses.held(world, world.schedule())
+    if covered:
+        pauses.paused(world)
+    pauses.resumed(world, by)
+    pauses.release(world)
+
+
 REMINDER_DRIVERS = {
     (None, "pending"): lambda w: w.schedule(),
     ("pending", "leased"): lambda w: leased(w, w.schedule()),
@@ -157,6 +176,15 @@ REMINDER_DRIVERS = {
     ("pending", "pending"): lambda w: move(w, w.schedule()),
     ("leased", "pending"): lambda w: move(w, leased(w, w.schedule())),
     ("published", "pending"): lambda w: move(w, published(w, w.schedule())),
+    ("pending", "held"): lambda w: held(w, w.schedule()),
+    ("leased", "held"): lambda w: held_by_a_refused_claim(w, leased),
+    ("published", "held"): lambda w: held_by_a_refused_claim(w, published),
+    ("held", "held"): lambda w: released(w, covered=True),
+    ("held", "pending"): released,
+    ("held", "cancelled"): lambda w: cancel(w, held(w, w.schedule())),
+    ("held", "expired"): lambda w: given_up(w, held(w, w.schedule(expires_at=NOW + timedelta(hours=1)))),
+    ("held", "dead"): lambda w: cancel(w, held(w, ended(w, LOST), 60)),
+    ("held", "delivered"): lambda w: given_up(w, held(w, frozen(w, expires_at=NOW + timedelta(hours=1)), LATE)),
     ("cancelled", "pending"): lambda w: move(w, cancelled(w, w.schedule())),
     ("expired", "pending"): lambda w: move(w, expired(w, published)),
     ("dead", "pending"): lambda w: w.redrive(ended(w, NO)),

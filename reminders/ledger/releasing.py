@@ -1,0 +1,83 @@
+"""Letting go what a pause has held: the scan's sweep over held rows whose pause has ended."""
+
+from __future__ import annotations
+
+from datetime import datetime
+
+from reminders.ledger.database import Database
+from reminders.ledger.pause_rules import FITS
+from reminders.ledger.statement import Statement
+
+AHEAD = 10.0
+"""Seconds ahead for which turns are given out at a rate: a later word on the rate is heeded within it."""
+
+# Held rows say which pauses there are to ask about, so a row that was held by a look older than its pause's end is found
+# as well as any; without held rows it is one look into an empty index. The pause's own row is locked first: two scans
+# give no turn out twice. Nothing is waited for, save a late report's stamp on a delivery. The time in which a row was held
+# counts neither against the bound that it was given by waiting, nor against its budget.
+RELEASE_IF_ENDED = Statement(
+    "release_held",
+    f"""
+WITH RECURSIVE t AS MATERIALIZED (SELECT COALESCE(:now, clock_timestamp()) AS now), walk AS (
+    (SELECT hold_id FROM {{s}}.due WHERE hold_id IS NOT NULL ORDER BY hold_id LIMIT 1)
+    UNION ALL
+    SELECT following.hold_id
+    FROM walk CROSS JOIN LATERAL (
+        SELECT d.hold_id FROM {{s}}.due d WHERE d.hold_id > walk.hold_id ORDER BY d.hold_id LIMIT 1
+    ) following
+), ended AS MATERIALIZED (
+    SELECT z.id, GREATEST(z.next_at, (SELECT now FROM t)) AS start,
+           make_interval(secs => COALESCE(1 / z.rate, 0)) AS spacing,
+           CASE WHEN z.rate IS NULL THEN :limit
+                ELSE LEAST(:limit, GREATEST(0, 1 + floor(z.rate * extract(epoch FROM
+                     (SELECT now FROM t) + interval '{AHEAD} seconds' - GREATEST(z.next_at, (SELECT now FROM t)))::float8)))::integer
+           END AS number
+    FROM walk JOIN {{s}}.pauses z ON z.id = walk.hold_id
+    WHERE z.ended_at IS NOT NULL
+    FOR NO KEY UPDATE OF z SKIP LOCKED
+), picked AS MATERIALIZED (
+    SELECT ended.id AS pause_id, ended.start, ended.spacing, held.*
+    FROM ended CROSS JOIN LATERAL (
+        SELECT d.id, d.delivery_key, d.held_at, d.wait_left FROM {{s}}.due d
+        WHERE d.hold_id = ended.id ORDER BY d.held_at LIMIT ended.number
+        FOR NO KEY UPDATE OF d SKIP LOCKED
+    ) held
+), turns AS MATERIALIZED (
+    SELECT picked.*, r.expires_at, other.id AS other_id,
+           picked.start + picked.spacing * (count(*) FILTER (WHERE other.id IS NULL)
+               OVER (PARTITION BY picked.pause_id ORDER BY picked.held_at, picked.id) - 1) AS turn
+    FROM picked JOIN {{s}}.reminders r ON r.id = picked.id
+    LEFT JOIN LATERAL (
+        SELECT z.id FROM {{s}}.pauses z WHERE z.ended_at IS NULL AND {FITS} ORDER BY z.paused_at LIMIT 1
+    ) other ON true
+), moved AS (
+    UPDATE {{s}}.due d
+    SET status = CASE WHEN turns.other_id IS NULL THEN 'pending' ELSE 'held' END, hold_id = turns.other_id,
+        held_at = CASE WHEN turns.other_id IS NOT NULL THEN d.held_at END,
+        wait_left = CASE WHEN turns.other_id IS NOT NULL THEN d.wait_left END,
+        wake_at = CASE WHEN turns.other_id IS NULL THEN LEAST(turns.turn, turns.turn + turns.wait_left, turns.expires_at) END,
+        give_up_at = CASE WHEN turns.other_id IS NULL THEN LEAST(turns.turn + turns.wait_left, turns.expires_at) ELSE d.give_up_at END
+    FROM turns WHERE d.id = turns.id
+), budget AS (
+    UPDATE {{s}}.notification_deliveries n SET held_for = COALESCE(n.held_for, '0') + (turns.turn - turns.held_at)
+    FROM turns
+    WHERE n.delivery_key = turns.delivery_key AND turns.other_id IS NULL AND n.budget_started_at IS NOT NULL
+), noted AS (
+    UPDATE {{s}}.pauses z
+    SET released_at = (SELECT now FROM t), next_at = COALESCE(given.last_turn + given.spacing, z.next_at)
+    FROM (SELECT pause_id, spacing, max(turn) FILTER (WHERE other_id IS NULL) AS last_turn FROM turns GROUP BY pause_id, spacing) given
+    WHERE z.id = given.pause_id
+)
+SELECT count(*) FROM picked
+""",
+    {"now": "timestamptz", "limit": "integer"},
+)
+
+
+def release_held(database: Database, limit: int, now: datetime | None = None) -> int:
+    """Let up to `limit` rows of each ended pause go, those that were held first; how many were looked at in all.
+
+    At a rate, each has its turn as its `wake_at`, and turns are given out for the next `AHEAD` seconds only. A row that
+    another pause covers is held by that one from now on.
+    """
+    return int(database.fetch_in_loops(RELEASE_IF_ENDED, now=now, limit=limit)[0][0])

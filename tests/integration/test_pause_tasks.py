@@ -1,0 +1,82 @@
+"""The tasks by which operators pause and resume over the broker: the same as the commands, and as careful."""
+
+import json
+import logging
+
+import pytest
+
+from integration.cli.stage import Stage
+from reminders import InvalidInput, bootstrap
+from reminders.celery import app
+from reminders.ledger.pausing import pauses
+
+WORD = {"actor": "ada", "reason": "moving"}
+
+
+@pytest.fixture
+def stage(database, settings, services, migrated, monkeypatch):
+    """A ledger that this process, as a worker, is set up for."""
+    monkeypatch.setenv("DATABASE_URL", migrated)
+    monkeypatch.setenv("REDIS_URL", services.redis_url)
+    yield Stage(database, settings)
+    bootstrap.database().close()
+
+
+def run(name, **given):
+    """As a worker runs it: the answer must be fit for a message."""
+    answer = app.tasks[f"reminders.{name}"](**given)
+    return json.loads(json.dumps(answer))
+
+
+def test_pause_and_resume(stage, caplog):
+    stage.schedule()
+    with caplog.at_level(logging.INFO, logger="reminders.management_tasks"):
+        said = run("pause", **WORD, tenant="acme")
+        assert stage.lease()[0] == []
+        ended = run("resume", **WORD, ids=[said["id"]], rate="5/s")
+    assert (said["tenant_id"], said["created"], said["open_claims"], said["actor"]) == ("acme", True, 0, "ada")
+    assert [(each["id"], each["held"], each["rate"], each["ended_reason"]) for each in ended["resumed"]] == [
+        (said["id"], 1, 5.0, "moving")
+    ]
+    told = [each.getMessage() for each in caplog.records if each.name == "reminders.management_tasks"]
+    assert told == [f"hold.paused id={said['id']} open_claims=0 actor=ada", "hold.resumed count=1 held=1 actor=ada"]
+
+
+@pytest.mark.parametrize(
+    ("name", "given", "fault"),
+    [
+        ("pause", WORD, InvalidInput),
+        ("pause", {**WORD, "everything": "yes"}, InvalidInput),
+        ("pause", {**WORD, "tenent": "acme"}, InvalidInput),
+        ("pause", {**WORD, "everything": True, "tenant": "acme"}, InvalidInput),
+        ("pause", {**WORD, "destination": "https://x.example"}, InvalidInput),
+        ("pause", {"actor": "ada", "everything": True}, TypeError),
+        ("pause", {"reason": "r", "everything": True}, TypeError),
+        ("pause", {"actor": "", "reason": "r", "everything": True}, InvalidInput),
+        ("resume", WORD, TypeError),
+        ("resume", {**WORD, "ids": []}, InvalidInput),
+        ("resume", {**WORD, "ids": "x"}, InvalidInput),
+        ("resume", {**WORD, "ids": [7]}, InvalidInput),
+        ("resume", {"actor": "ada", "ids": []}, TypeError),
+    ],
+    ids=str,
+)
+def test_what_is_not_said_plainly_is_not_done(stage, name, given, fault):
+    with pytest.raises(fault):
+        run(name, **given)
+    assert pauses(stage.database, ended=True) == []
+
+
+def test_a_refusal_is_one_line(stage, caplog):
+    with pytest.raises(InvalidInput):
+        run("pause", **WORD, tenent="acme")
+    (record,) = [each for each in caplog.records if each.name == "reminders.management_tasks"]
+    assert (
+        record.getMessage() == "hold.pause_refused: tenent: is no filter; there are tenant, channel, kind, destination"
+    )
+
+
+@pytest.mark.parametrize("name", ["reminders.pause", "reminders.resume"])
+def test_a_worker_that_dies_does_not_have_the_word_said_again(name):
+    assert app.tasks[name].acks_late is False
+    assert app.amqp.router.route({}, name)["queue"].name == "maintenance"
