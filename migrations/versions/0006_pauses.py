@@ -11,7 +11,8 @@ depends_on = None
 # that is let go at the rate, `wait_left` what is left of a row's bound on all waiting, `held_for` how much of the time since a budget's
 # first attempt does not count.
 UPGRADE = """
-CREATE TABLE {s}.pauses (
+SET LOCAL client_min_messages = warning;
+CREATE TABLE IF NOT EXISTS {s}.pauses (
     id uuid PRIMARY KEY,
     tenant_id text CHECK (tenant_id <> ''),
     channel text CHECK (channel <> ''),
@@ -35,7 +36,7 @@ CREATE TABLE {s}.pauses (
     CHECK ((next_at IS NOT NULL) <= (ended_at IS NOT NULL)),
     CHECK ((released_at IS NOT NULL) <= (ended_at IS NOT NULL))
 ) WITH (fillfactor = 50);
-CREATE INDEX pauses_active ON {s}.pauses (paused_at) WHERE ended_at IS NULL;
+CREATE INDEX IF NOT EXISTS pauses_active ON {s}.pauses (paused_at) WHERE ended_at IS NULL;
 
 ALTER TABLE {s}.due ADD COLUMN IF NOT EXISTS hold_id uuid;
 ALTER TABLE {s}.due ADD COLUMN IF NOT EXISTS held_at timestamptz;
@@ -44,10 +45,16 @@ ALTER TABLE {s}.notification_deliveries ADD COLUMN IF NOT EXISTS held_for interv
 -- squawk-ignore ban-drop-not-null
 ALTER TABLE {s}.due ALTER COLUMN wake_at DROP NOT NULL;
 -- squawk-ignore ban-drop-constraint
-ALTER TABLE {s}.due DROP CONSTRAINT due_status_check;
+ALTER TABLE {s}.due DROP CONSTRAINT IF EXISTS due_status_check;
 ALTER TABLE {s}.due ADD CONSTRAINT due_status_check CHECK (status IN ('pending', 'leased', 'published', 'sending', 'held')) NOT VALID;
+-- squawk-ignore ban-drop-constraint
+ALTER TABLE {s}.due DROP CONSTRAINT IF EXISTS due_held_never_wakes;
 ALTER TABLE {s}.due ADD CONSTRAINT due_held_never_wakes CHECK ((status = 'held') = (wake_at IS NULL)) NOT VALID;
+-- squawk-ignore ban-drop-constraint
+ALTER TABLE {s}.due DROP CONSTRAINT IF EXISTS due_held_by;
 ALTER TABLE {s}.due ADD CONSTRAINT due_held_by CHECK ((status = 'held') = (hold_id IS NOT NULL) AND (hold_id IS NULL) = (held_at IS NULL)) NOT VALID;
+-- squawk-ignore ban-drop-constraint
+ALTER TABLE {s}.due DROP CONSTRAINT IF EXISTS due_wait_left;
 ALTER TABLE {s}.due ADD CONSTRAINT due_wait_left CHECK ((wait_left IS NOT NULL) <= (status = 'held')) NOT VALID;
 
 CREATE OR REPLACE VIEW {s}.reminders_v1 AS

@@ -44,8 +44,8 @@ actor_option = click.option("--actor", help="Who; kept on record with this host.
 def pause(context: click.Context, /, *, reason: str | None, actor: str | None, as_json: bool, **scope: Any) -> None:
     """Begin nothing any more of what fits everything that is named, until `reminders resume`.
 
-    Returns once no call can begin that was not under way before; it says how many calls still are, which may end as they
-    would. What comes due meanwhile is held: not lost, not late for anybody else, and it can still be cancelled and moved.
+    Returns once nothing it covers can be claimed any more; it says how many claims are open, whose calls end as they would.
+    What comes due meanwhile is held: not lost, not late for anybody else, and it can still be cancelled and moved.
     Only what expires ends. Overlapping pauses hold until the last of them has ended.
     """
     if context.invoked_subcommand is not None:
@@ -63,10 +63,10 @@ def pause(context: click.Context, /, *, reason: str | None, actor: str | None, a
     print(f"{began}: {wanted.words()}; `reminders resume {said.pause.id}` ends it")
     if said.open_claims:
         print(
-            f"{said.open_claims:,} calls are under way, the last until {for_people(said.claims_end_at)}; nothing new begins"
+            f"{said.open_claims:,} claims are open, the last until {for_people(said.claims_end_at)}; nothing new begins"
         )
     else:
-        print("no call is under way, and none begins")
+        print("no claim is open, and none can be taken")
 
 
 @pause.command("list", short_help="List pauses, with what each of them holds.")
