@@ -39,6 +39,8 @@ def in_call(stack: Stack) -> None:
     worker.kill()
     gate.set()
     stack.did("killed the worker with -9 during the calls")
+    seen = stack.counts()
+    stack.check("G3", seen == {"sending": 2}, f"both calls were made under a claim: the ledger shows {told(seen)}")
     _repeat_or_review(stack, "alone", first_calls=1)
 
 
@@ -87,6 +89,7 @@ def recorded_alone(stack: Stack) -> None:
     )
     stack.did("waited for the claims' end, which is to carry the outcomes over")
     stack.ended({"delivered": 2})
+    stack.check("G3", len(stack.attempts()) == 2, f"claims: {len(stack.attempts())} (must be 2, one for each)")
     stack.check_called_once_each(stack.made)
 
 
