@@ -12,6 +12,7 @@ from acceptance.harness import ROOT
 
 
 @pytest.mark.long
+@pytest.mark.timeout(900)
 def test_a_small_chaos_run_breaks_nothing(tmp_path):
     sizes = ["--reminders", "300", "--kills", "15", "--seed", "4"]
     done = subprocess.run(
