@@ -8,6 +8,7 @@ from hypothesis.stateful import precondition, rule
 from model.acknowledging import breach_of_acknowledging
 from model.model_receiver import ANSWERS, DELIVERED
 from model.model_scanner import ModelScanner
+from model.model_stage import CLAIM
 from model.model_worker import FAULTS, ModelWorker
 from model.rules import MachineRules, number, rarely
 from reminders.bootstrap import DATABASE_FAULTS
@@ -64,6 +65,15 @@ class DeliveringRules(MachineRules):
             self._go_on(worker)
         if die and worker in self.workers:
             self._kill(worker)
+
+    @rule(pick=number, scans=st.booleans())
+    @precondition(lambda self: self.workers)
+    def freeze_beyond_the_claim(self, pick, scans):
+        """A worker that stands still wakes when its claim has ended, repaired or not yet, and goes through with it."""
+        self.clock.forward(CLAIM + 1)
+        if scans:
+            ModelScanner(self.stage).once()
+        self._go_on(self.workers[pick % len(self.workers)], through=True)
 
     def carry(self, worker):
         self.workers.append(worker)
