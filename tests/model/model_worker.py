@@ -11,6 +11,7 @@ from model.model_stage import CLAIM, DELAYS, HTTP_DEADLINE, MAX_ATTEMPTS, MAX_WA
 from model.puppet import Puppet
 from reminders.bootstrap import DATABASE_FAULTS
 from reminders.ledger.claiming import PostgresClaims
+from reminders.ledger.database import LockNotAvailable
 from reminders.ledger.finalizing import PostgresFinalize
 from reminders.pipeline.deliver import Deliver, DeliverPolicy
 from reminders.pipeline.finalize import Finalize, RetryPolicy
@@ -62,7 +63,11 @@ class _Claims:
     def claim(self, *given: Any) -> Claim | None:
         worker = self._worker
         worker.meets("claim not sent")
-        claim = self._real.claim(*given)
+        try:
+            claim = self._real.claim(*given)
+        except LockNotAvailable:
+            worker.stage.beliefs.breach("G9", f"a claim on {worker.message.delivery_key} waits for somebody's lock")
+            raise
         if claim is not None:
             worker.claim = claim
             worker.stage.beliefs.claimed(claim, worker.stage.clock.now, CLAIM)
