@@ -50,8 +50,11 @@ class MachineRules(RuleBasedStateMachine):
         return [each for each in self.beliefs.reminders if not each.held]
 
     def one_free(self, pick: int) -> Reminder:
-        free = self.free()
-        return free[pick % len(free)]
+        """Half the time one that a worker is about to send, if there is one: that is when it matters what is asked."""
+        free, in_hand = self.free(), {worker.message.reminder_id for worker in self.workers}
+        sent = [each for each in free if each.id in in_hand] if pick % 2 else []
+        among = sent or free
+        return among[pick // 2 % len(among)]
 
     def row(self, reminder: Reminder) -> tuple[Any, ...]:
         """How the ledger shows it, first its status."""

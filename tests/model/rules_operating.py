@@ -5,7 +5,6 @@ from __future__ import annotations
 from hypothesis import strategies as st
 from hypothesis.stateful import precondition, rule
 
-from model.model_stage import PLACES
 from model.rules import MachineRules, number
 from reminders.ledger.closing_letters import discard, redrive, resolve
 from reminders.ledger.review import LetterFilter
@@ -32,16 +31,15 @@ class OperatingRules(MachineRules):
         else:
             self._settled(discard(self.stage.database, self._of(reminder), **WORD).confirmed_late)
 
-    @rule(
-        what=st.sampled_from(["deduplicates", "forgets", "new format", "garbled", "mended"]),
-        place=st.sampled_from(PLACES),
-    )
-    def change(self, what, place):
+    @rule(what=st.sampled_from(["place", "place", "new format", "garbled", "mended"]), pick=number)
+    @precondition(lambda self: self.beliefs.reminders)
+    def change(self, what, pick):
         """A place begins or ceases to apply a key once, and an operator says so. Or workers of a new release pin another
         body format, and what was begun under the old one keeps it; or the release, against its contract, renders old
         formats differently, until it is mended."""
-        if what in {"deduplicates", "forgets"}:
-            self.stage.deduplicates(place, what == "deduplicates")
+        place = self.one(pick).place
+        if what == "place":
+            self.stage.deduplicates(place, not self.beliefs.deduplicates[place])
         elif what == "new format":
             self.stage.body_format += 1
         else:
