@@ -130,6 +130,11 @@ class Beliefs:
         since = sent.uncertain_since(now)
         if since is not None and not deduplicates:
             self.breach("G4", f"claim on {key}: an attempt is unknown and its place does not deduplicate")
+        for turn in sent.turns[sent.settled :]:
+            if not turn.deduplicates and (turn.unknown or turn.ended is None):
+                self.breach(
+                    "G4", f"claim on {key}: attempt {turn.number} is unknown, and was one for review when it began"
+                )
         if since is not None and now - since >= timedelta(seconds=WINDOW):
             self.breach("G4", f"claim on {key}: unknown since {since}, beyond what its place remembers")
         turn = Turn(claim.claim_number, now, now + timedelta(seconds=seconds), deduplicates)

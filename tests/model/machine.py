@@ -35,5 +35,4 @@ class ReminderMachine(AskingRules, ScanningRules, DeliveringRules, OperatingRule
         if not self.beliefs.breaches:
             self.stage.garbled = False
             look_until_all_have_ended(ModelScanner(self.stage), self.deliver_all, self.stage)
-            check(self.stage)
             check_ends(self.stage)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from model.checks import check
 from model.model_stage import AUDITED, Stage
 from reminders.domain.states import LIVE
 from reminders.ledger.audit import audit
@@ -23,6 +24,7 @@ def look_until_all_have_ended(scanner, deliver_all, stage: Stage) -> int:
     for looks in range(1, bound + 1):
         done = scanner.once()
         deliver_all()
+        check(stage)
         if stage.sql(_LIVE)[0][0] == 0:
             return looks
         if not done.full and not done.published:

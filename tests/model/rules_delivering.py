@@ -68,14 +68,23 @@ class DeliveringRules(MachineRules):
         if die and worker in self.workers:
             self._kill(worker)
 
-    @rule(pick=number, scans=st.booleans())
+    @rule(pick=number, meanwhile=st.sampled_from(["nothing", "repaired", "overtaken", "overtaken"]), answer=STOPPED)
     @precondition(lambda self: self.workers)
-    def freeze_beyond_the_claim(self, pick, scans):
-        """A worker that stands still wakes when its claim has ended, repaired or not yet, and goes through with it."""
+    def freeze_beyond_the_claim(self, pick, meanwhile, answer):
+        """A worker that stands still wakes when its claim has ended, and goes through with what it had begun.
+
+        Meanwhile its claim may have been repaired, or another worker has the message and stands still in its own call.
+        """
+        worker = self.workers[pick % len(self.workers)]
         self.clock.forward(CLAIM + 1)
-        if scans:
+        if meanwhile != "nothing":
             ModelScanner(self.stage).once()
-        self._go_on(self.workers[pick % len(self.workers)], through=True)
+        if meanwhile == "overtaken" and self.stage.broker.queued:
+            other = ModelWorker(self.stage, self.stage.broker.take(-1), answer, None)
+            self.workers.append(other)
+            while other.puppet.at != "called" and other in self.workers:
+                self._go_on(other)
+        self._go_on(worker, through=True)
 
     def carry(self, worker):
         self.workers.append(worker)
