@@ -13,6 +13,9 @@ FROM reminders.reminders r
 LEFT JOIN reminders.due d ON d.id = r.id
 LEFT JOIN reminders.notification_deliveries n ON n.delivery_key = r.delivery_key"""
 
+WAITING = {"pending", "leased", "published"}
+"""What these show will be attempted."""
+
 
 def check(stage: Stage) -> None:
     """Raise `AssertionError` with every breach that the last step brought."""
@@ -55,6 +58,13 @@ def _compare(stage, reminder, shown):
         beliefs.breach("G4", f"{key} is {status} and certain, though attempts {unknown} are unknown")
     if unknown and not sent.delivered and status in {"cancelled", "expired", "delivered"}:
         beliefs.breach("G4", f"{key} ended {status}, though attempts {unknown} are unknown")
+    if status in WAITING and not sent.delivered:
+        if reminder.answer is not None:
+            beliefs.breach(
+                "G5", f"{key} is {status}, waiting for an attempt, and cancel had answered {reminder.answer}"
+            )
+        if any(not sent.turn(each).deduplicates for each in unknown):
+            beliefs.breach("G4", f"{key} is {status}, waiting for an attempt, though an unknown one is for review")
     if uncertain and not unknown and not sent.delivered:
         beliefs.breach("states", f"{key} counts as uncertain, and every attempt is known")
     if open_claim and sent.turns[-1].until > now and sent.turns[-1].ended is not None:

@@ -58,6 +58,7 @@ class Stage:
     """What this release's workers pin for a first attempt."""
     garbled: bool = False
     """This release renders another body than the one before."""
+    ever_garbled: bool = False
     checked_moves: int = 0
 
     @classmethod

@@ -169,6 +169,10 @@ class _Ends:
 
     def _end(self, move: str, real: Any, claim: Claim, report: Any, *decision: Any) -> str:
         worker = self._worker
+        if report.outcome.error_class == "body_changed" and not worker.stage.ever_garbled:
+            worker.stage.beliefs.breach(
+                "G4", f"another body for {claim.delivery.delivery_key}, and no release was at fault"
+            )
         worker.puppet.pause("answered")
         worker.meets("end not sent")
         state = real(claim, report, *decision)

@@ -6,7 +6,7 @@ from hypothesis import strategies as st
 from hypothesis.stateful import precondition, rule
 
 from model.acknowledging import breach_of_acknowledging
-from model.model_receiver import ANSWERS, DELIVERED
+from model.model_receiver import AGAIN, ANSWERS, DELIVERED
 from model.model_scanner import ModelScanner
 from model.model_stage import CLAIM
 from model.model_worker import FAULTS, ModelWorker
@@ -14,8 +14,8 @@ from model.rules import MachineRules, number, rarely
 from reminders.bootstrap import DATABASE_FAULTS
 
 ANSWER = st.sampled_from(ANSWERS)
-STOPPED = st.sampled_from([DELIVERED] * 4 + list(ANSWERS))
-"""For workers that stop on their way: late successes matter most."""
+STOPPED = st.sampled_from([DELIVERED] * 3 + [AGAIN] * 2 + list(ANSWERS))
+"""For workers that stop on their way: late successes matter most, and what is to be tried again."""
 MOST_WORKERS = 3
 
 

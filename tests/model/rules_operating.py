@@ -44,6 +44,7 @@ class OperatingRules(MachineRules):
             self.stage.body_format += 1
         else:
             self.stage.garbled = what == "garbled"
+            self.stage.ever_garbled |= self.stage.garbled
 
     def _ended(self):
         return [each for each in self.beliefs.reminders if each.ended is not None]
