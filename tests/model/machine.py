@@ -10,14 +10,13 @@ from hypothesis.stateful import invariant
 from model.checks import check
 from model.model_scanner import ModelScanner
 from model.rest import check_ends, look_until_all_have_ended
-from model.rules_asking import AskingRules
-from model.rules_delivering import DeliveringRules
+from model.rules_meanwhile import MeanwhileRules
 from model.rules_operating import OperatingRules
 from model.rules_scanning import ScanningRules
 from model.rules_time import TimeRules
 
 
-class ReminderMachine(AskingRules, ScanningRules, DeliveringRules, OperatingRules, TimeRules):
+class ReminderMachine(MeanwhileRules, ScanningRules, OperatingRules, TimeRules):
     """Everything that may happen to a few reminders of two tenants."""
 
     @invariant()

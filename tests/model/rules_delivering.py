@@ -57,15 +57,8 @@ class DeliveringRules(MachineRules):
     @precondition(lambda self: len(self.workers) < MOST_WORKERS)
     def stop_midway(self, where, answer, die):
         """The same, and the worker stands still, or dies, at a boundary."""
-        self.clock.forward(self.stage.seconds_to_next_wake())
-        ModelScanner(self.stage).once()
-        if not self.stage.broker.queued:
-            return
-        worker = ModelWorker(self.stage, self.stage.broker.take(0), answer, None)
-        self.workers.append(worker)
-        while worker.puppet.at != where and worker in self.workers:
-            self._go_on(worker)
-        if die and worker in self.workers:
+        worker = self.stop(where, answer)
+        if die and worker is not None:
             self._kill(worker)
 
     @rule(pick=number, meanwhile=st.sampled_from(["nothing", "repaired", "overtaken", "overtaken"]), answer=STOPPED)
@@ -85,6 +78,18 @@ class DeliveringRules(MachineRules):
             while other.puppet.at != "called" and other in self.workers:
                 self._go_on(other)
         self._go_on(worker, through=True)
+
+    def stop(self, where, answer):
+        """A worker with the first message that a scan at the next wake leaves; None if it does not get as far as that."""
+        self.clock.forward(self.stage.seconds_to_next_wake())
+        ModelScanner(self.stage).once()
+        if not self.stage.broker.queued:
+            return None
+        worker = ModelWorker(self.stage, self.stage.broker.take(0), answer, None)
+        self.workers.append(worker)
+        while worker.puppet.at != where and worker in self.workers:
+            self._go_on(worker)
+        return worker if worker in self.workers else None
 
     def carry(self, worker):
         self.workers.append(worker)
