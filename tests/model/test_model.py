@@ -44,9 +44,14 @@ def test_the_guarantees_hold_whatever_happens() -> None:
 @pytest.mark.long
 @pytest.mark.timeout(7200)
 def test_the_guarantees_hold_whatever_happens_at_length(capsys: pytest.CaptureFixture[str]) -> None:
-    """Another run each time; `REMINDERS_X_MODEL_SEED` repeats one."""
-    number = int(os.environ.get("REMINDERS_X_MODEL_SEED") or random.randrange(2**32))
+    """Another run each time; `MODEL_SEED` repeats one."""
+    number = int(os.environ.get("MODEL_SEED") or random.randrange(2**32))
     with capsys.disabled():
-        print(f"\nmodel test: REMINDERS_X_MODEL_SEED={number}")
+        print(f"\nmodel test: MODEL_SEED={number}")
     seeded = seed(number)(type("SeededMachine", (ReminderMachine,), {}))
-    run_state_machine_as_test(seeded, settings=_settings(LONG, derandomize=False))
+    try:
+        run_state_machine_as_test(seeded, settings=_settings(LONG, derandomize=False))
+    except BaseException as error:
+        # Where tests run in several processes, what they print is not shown.
+        error.add_note(f"MODEL_SEED={number} repeats this run")
+        raise

@@ -1,4 +1,8 @@
-"""What the model test (tests/model) found, each in its smallest form."""
+"""What the model test (tests/model) found, or what came to light while it was built, each in its smallest form.
+
+The machine itself found the gateway's error before cancel, before reschedule and before a place ceased to deduplicate;
+both cases of the deduplication window were found by reading what it must check.
+"""
 
 from __future__ import annotations
 
