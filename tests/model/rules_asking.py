@@ -16,6 +16,7 @@ from model.rules import MachineRules, number
 from reminders.domain.errors import Conflict, Refused
 
 MOST_REMINDERS = 3
+MOST_TRANSACTIONS = 2
 DUE_IN = st.sampled_from([-60, 0, 3, 20, 4000])
 EXPIRES_IN = st.sampled_from([None, None, None, 10, 100, 20_000, 700_000])
 """Seconds after the due time."""
@@ -52,10 +53,12 @@ class AskingRules(MachineRules):
         then()
 
     @rule(pick=number, what=st.sampled_from(["look", "cancel", "reschedule"]), due_in=DUE_IN)
-    @precondition(lambda self: self.free() and len(self.stage.transactions) < 2)
+    @precondition(lambda self: self.free() and len(self.stage.transactions) < MOST_TRANSACTIONS)
     def begin_and_hold(self, pick, what, due_in):
         """An application does something with a reminder and does not commit yet."""
-        reminder = self.one_free(pick)
+        self.hold(self.one_free(pick), what, due_in)
+
+    def hold(self, reminder, what, due_in):
         connection = self.stage.base.take_caller()
         if what == "cancel":
             then = self._cancel(connection, reminder)

@@ -1,4 +1,4 @@
-"""What applications ask while a provider is being called."""
+"""What applications ask at the moments that matter: before the claim, and while the provider is being called."""
 
 from __future__ import annotations
 
@@ -7,7 +7,8 @@ from hypothesis.stateful import precondition, rule
 
 from model.model_scanner import ModelScanner
 from model.model_stage import CLAIM
-from model.rules_asking import AskingRules
+from model.model_worker import ModelWorker
+from model.rules_asking import MOST_TRANSACTIONS, AskingRules
 from model.rules_delivering import ANSWER, MOST_WORKERS, DeliveringRules
 
 
@@ -30,3 +31,22 @@ class MeanwhileRules(AskingRules, DeliveringRules):
             self._kill(worker)
             self.clock.forward(CLAIM + 1)
             ModelScanner(self.stage).once()
+
+    @rule(what=st.sampled_from(["hold", "reschedule"]), answer=ANSWER)
+    def ask_before_the_claim(self, what, answer):
+        """A message is out when its row is locked, or moved and sent again under its new key; then a worker takes it."""
+        self.clock.forward(self.stage.seconds_to_next_wake())
+        ModelScanner(self.stage).once()
+        queued = self.stage.broker.queued
+        if not queued or self.beliefs.of(queued[0].reminder_id).held:
+            return
+        reminder = self.beliefs.of(queued[0].reminder_id)
+        if what == "hold":
+            if len(self.stage.transactions) < MOST_TRANSACTIONS:
+                self.hold(reminder, "look", -60)
+        else:
+            with self.stage.caller() as connection:
+                moved = self._reschedule(connection, reminder, -60, None)
+            moved()
+            ModelScanner(self.stage).once()
+        self.carry(ModelWorker(self.stage, self.stage.broker.take(0), answer, None))
