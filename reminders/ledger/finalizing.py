@@ -121,7 +121,7 @@ WITH {T}, delivery AS (
     UPDATE {{s}}.notification_deliveries n
     SET status = :status, letter_kind = :letter,
         uncertain_since = CASE WHEN :status = 'delivered' THEN NULL
-                               WHEN :outcome = 'unknown' THEN COALESCE(n.uncertain_since, (SELECT now FROM t))
+                               WHEN :outcome = 'unknown' THEN COALESCE(n.uncertain_since, n.claimed_at)
                                WHEN NOT :certain THEN n.uncertain_since END,
         provider_reference = COALESCE(:reference, n.provider_reference), body_hash = COALESCE(n.body_hash, :body_hash),
         retry_at = CASE WHEN :status = 'retrying' THEN (SELECT now FROM t) + make_interval(secs => :seconds) END,

@@ -39,8 +39,9 @@ ATTEMPT = """attempt AS (
 )"""
 
 # Uncertainty is sticky: an unknown outcome sets its time once, and only a confirmed delivery or a decisive look-up
-# clears it.
-UNCERTAIN = """uncertain_since = CASE WHEN :outcome = 'unknown' THEN COALESCE(n.uncertain_since, (SELECT now FROM t))
+# clears it. The time is the claim's: the far side may remember the key from the call on, and a frozen worker may report
+# days later.
+UNCERTAIN = """uncertain_since = CASE WHEN :outcome = 'unknown' THEN COALESCE(n.uncertain_since, n.claimed_at)
                            WHEN NOT :certain THEN n.uncertain_since END"""
 CERTAIN = {"certain": "boolean"}
 """The parameter of `UNCERTAIN`, beside those of a report."""

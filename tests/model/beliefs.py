@@ -1,0 +1,197 @@
+"""What somebody who sees only the answers, the calls and the clock must conclude. Knows nothing of how the product works."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from datetime import datetime, timedelta
+from typing import Any
+from uuid import UUID
+
+from model.model_receiver import WINDOW
+from reminders.domain.outcomes import Outcome, Retry, Unknown
+from reminders.pipeline.ports import Claim, Report
+
+
+@dataclass(frozen=True)
+class Place:
+    """A destination."""
+
+    tenant: str
+    address: str
+
+
+@dataclass
+class Turn:
+    """One claim: the right to one call."""
+
+    number: int
+    claimed_at: datetime
+    until: datetime
+    deduplicates: bool
+    body: bytes | None = None
+    answer: Outcome | None = None
+    """What the receiver answered, whether or not anybody learnt of it."""
+    ended: str | None = None
+    """How it was ended by its holder, and so committed; None while it is open or if nobody ever ended it."""
+    unknown: bool = False
+    """Its end said that nobody knows whether it took effect."""
+
+
+@dataclass
+class Sent:
+    """What is known of one delivery key."""
+
+    key: str
+    turns: list[Turn] = field(default_factory=list)
+    delivered: bool = False
+    """The ledger has been told, by whoever knew, that it took effect."""
+    settled: int = 0
+    """Turns that a person's word has settled."""
+
+    def turn(self, number: int) -> Turn:
+        return self.turns[number - 1]
+
+    def uncertain_since(self, now: datetime) -> datetime | None:
+        """The first attempt of which nobody knows whether it took effect; those whose holder never ended them count."""
+        times = [
+            turn.claimed_at
+            for turn in self.turns[self.settled :]
+            if turn.unknown or (turn.ended is None and turn.until <= now)
+        ]
+        return min(times, default=None)
+
+
+@dataclass
+class Reminder:
+    """One reminder, as whoever scheduled it knows it."""
+
+    id: UUID
+    place: Place
+    asked: dict[str, Any]
+    key: str
+    version: int = 1
+    expires_at: datetime | None = None
+    answer: str | None = None
+    """What `cancel` answered, as long as it binds."""
+    ended: str | None = None
+    """The end the ledger has shown; a person's word lifts it."""
+    held: bool = False
+    """An application's transaction holds it."""
+    keys: list[str] = field(default_factory=list)
+
+    def __post_init__(self) -> None:
+        self.keys.append(self.key)
+
+
+@dataclass
+class Beliefs:
+    """All of it, and every breach of a guarantee that was seen."""
+
+    reminders: list[Reminder] = field(default_factory=list)
+    sent: dict[str, Sent] = field(default_factory=dict)
+    deduplicates: dict[Place, bool] = field(default_factory=dict)
+    breaches: list[str] = field(default_factory=list)
+
+    def breach(self, guarantee: str, what: str) -> None:
+        self.breaches.append(f"{guarantee}: {what}")
+
+    def of(self, reminder_id: UUID) -> Reminder:
+        return next(each for each in self.reminders if each.id == reminder_id)
+
+    def known(self, key: str) -> Sent:
+        return self.sent.setdefault(key, Sent(key))
+
+    def uncertain(self, reminder: Reminder, now: datetime) -> bool:
+        """Whether the reminder's present key may have been sent, as far as anybody knows."""
+        sent = self.known(reminder.key)
+        return not sent.delivered and sent.uncertain_since(now) is not None
+
+    def claimed(self, claim: Claim, now: datetime, seconds: float) -> None:
+        """A claim has been committed: it must have been allowed."""
+        key = claim.delivery.delivery_key
+        reminder, sent = self.of(claim.delivery.reminder_id), self.known(key)
+        for turn in sent.turns:
+            if turn.ended is None and turn.until > now:
+                self.breach("G3", f"claim {claim.claim_number} on {key} while claim {turn.number} is open")
+        if claim.claim_number != len(sent.turns) + 1:
+            self.breach("G3", f"claim {claim.claim_number} on {key} after {len(sent.turns)}")
+        if reminder.answer is not None:
+            self.breach("G5", f"claim on {key} after cancel had answered {reminder.answer}")
+        if key != reminder.key:
+            self.breach("G5", f"claim on {key}, and the reminder has been moved to {reminder.key}")
+        if reminder.ended is not None:
+            self.breach("states", f"claim on {key}, and the reminder had ended {reminder.ended}")
+        if sent.delivered:
+            self.breach("G4", f"claim on {key}, and it was known to be delivered")
+        if reminder.expires_at is not None and reminder.expires_at <= now:
+            self.breach("states", f"claim on {key} after its expiry")
+        deduplicates = self.deduplicates[reminder.place]
+        since = sent.uncertain_since(now)
+        if since is not None and not deduplicates:
+            self.breach("G4", f"claim on {key}: an attempt is unknown and its place does not deduplicate")
+        for turn in sent.turns[sent.settled :]:
+            if not turn.deduplicates and (turn.unknown or turn.ended is None):
+                self.breach(
+                    "G4", f"claim on {key}: attempt {turn.number} is unknown, and was one for review when it began"
+                )
+        if since is not None and now - since >= timedelta(seconds=WINDOW):
+            self.breach("G4", f"claim on {key}: unknown since {since}, beyond what its place remembers")
+        turn = Turn(claim.claim_number, now, now + timedelta(seconds=seconds), deduplicates)
+        sent.turns.append(turn)
+
+    def called(self, claim_number: int, key: str, body: bytes, answer: Outcome) -> None:
+        """A provider is called: every attempt that is on record bore the same body."""
+        sent = self.known(key)
+        if not 1 <= claim_number <= len(sent.turns):
+            self.breach("G3", f"call {claim_number} on {key} without a claim")
+            return
+        turn = sent.turn(claim_number)
+        if turn.body is not None or turn.ended is not None:
+            self.breach("G3", f"a second call under claim {claim_number} on {key}, or after its end")
+        if any(each.body != body for each in sent.turns if each.body is not None and each.ended is not None):
+            self.breach("G4", f"call {claim_number} on {key} bears another body")
+        turn.body, turn.answer = body, answer
+
+    def finalized(self, claim: Claim, report: Report, move: str) -> None:
+        """The end of a claim was committed by its holder."""
+        sent = self.known(claim.delivery.delivery_key)
+        turn = sent.turn(claim.claim_number)
+        if turn.ended is not None:
+            self.breach("G3", f"claim {turn.number} on {sent.key} ended twice: {turn.ended}, {move}")
+        turn.ended = move
+        outcome = report.outcome
+        hides_an_effect = isinstance(outcome, Retry) and outcome.maybe_applied and not turn.deduplicates
+        turn.unknown = isinstance(outcome, Unknown) or hides_an_effect
+        if move in {"delivered", "confirmed"}:
+            sent.delivered = True
+        expected = {"Delivered": {"delivered"}, "Rejected": {"buried", "cancelled", "confirmed"}}
+        allowed = expected.get(type(outcome).__name__, {"parked", "buried", "cancelled", "confirmed"})
+        if move not in allowed:
+            self.breach("states", f"{outcome} on {sent.key} was committed as {move}")
+        if move == "parked" and turn.unknown and not turn.deduplicates:
+            self.breach(
+                "G4", f"unknown attempt {turn.number} on {sent.key} is to be repeated where nothing deduplicates"
+            )
+
+    def lapsed(self, claim: Claim, now: datetime) -> None:
+        """The holder was told that its claim no longer stands: it had ended, or its time had."""
+        turn = self.known(claim.delivery.delivery_key).turn(claim.claim_number)
+        if turn.ended is None and turn.until > now:
+            self.breach("states", f"claim {turn.number} on {claim.delivery.delivery_key} lapsed before its end")
+
+    def given_back(self, claim: Claim) -> None:
+        turn = self.known(claim.delivery.delivery_key).turn(claim.claim_number)
+        if turn.body is not None or turn.ended is not None:
+            self.breach("G3", f"claim {turn.number} on {claim.delivery.delivery_key} given back after its call or end")
+        turn.ended = "given back"
+
+    def word(self, reminder: Reminder, *, delivered: bool) -> None:
+        """A person has found out whether it was sent."""
+        sent = self.known(reminder.key)
+        sent.settled, sent.delivered = len(sent.turns), delivered
+
+    def keys(self) -> Iterator[tuple[Reminder, Sent]]:
+        for reminder in self.reminders:
+            for key in reminder.keys:
+                yield reminder, self.known(key)

@@ -1,0 +1,56 @@
+"""The far side of every destination: what it was sent, and what took effect there."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from datetime import datetime, timedelta
+
+from reminders.domain.outcomes import Delivered, Outcome, Rejected, Retry, Unknown
+
+WINDOW = 7 * 86400.0
+"""Seconds for which a receiver that deduplicates remembers a key."""
+
+
+@dataclass(frozen=True)
+class Answer:
+    """What one call meets: whether it takes effect, and what the caller learns."""
+
+    outcome: Outcome
+    applied: bool
+
+
+DELIVERED = Answer(Delivered(reference="r"), True)
+AGAIN = Answer(Retry("busy", "later", status_code=503), False)
+GATEWAY = Answer(Retry("gateway", "no answer from behind", status_code=502, maybe_applied=True), False)
+GATEWAY_APPLIED = Answer(Retry("gateway", "no answer from behind", status_code=502, maybe_applied=True), True)
+REFUSED = Answer(Rejected("gone", "no such place", status_code=410), False)
+UNKNOWN = Answer(Unknown("reset", "reset after it was sent"), False)
+UNKNOWN_APPLIED = Answer(Unknown("reset", "reset after it was sent"), True)
+TIMED_OUT = Answer(Unknown("timeout", "no answer in time", timed_out=True), False)
+TIMED_OUT_APPLIED = Answer(Unknown("timeout", "no answer in time", timed_out=True), True)
+ANSWERS = (
+    DELIVERED, AGAIN, REFUSED, UNKNOWN_APPLIED, TIMED_OUT_APPLIED, UNKNOWN, TIMED_OUT, GATEWAY, GATEWAY_APPLIED,
+)  # fmt: skip
+
+
+@dataclass
+class ModelReceiver:
+    """Applies what it gets; a place that deduplicates applies a key once as long as it remembers it."""
+
+    applied: dict[str, list[datetime]] = field(default_factory=dict)
+    calls: int = 0
+
+    def receive(self, key: str, now: datetime, answer: Answer, *, deduplicates: bool) -> None:
+        self.calls += 1
+        before = self.applied.setdefault(key, [])
+        remembers = deduplicates and before and now - before[0] < timedelta(seconds=WINDOW)
+        if answer.applied and not remembers:
+            before.append(now)
+
+    def effects(self, key: str) -> int:
+        return len(self.applied.get(key, ()))
+
+    def repeated(self) -> Iterator[str]:
+        """Keys that took effect twice."""
+        return (key for key, times in self.applied.items() if len(times) > 1)
