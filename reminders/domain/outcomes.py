@@ -23,10 +23,9 @@ class Delivered:
 
 @dataclass(frozen=True, slots=True)
 class Retry:
-    """Not delivered as far as the far side says; worth trying again, at the earliest `after` from now.
+    """Surely not delivered; worth trying again, at the earliest `after` from now.
 
-    `maybe_applied` marks an answer that does not exclude an effect, such as a gateway's: it is repeated only where the
-    destination deduplicates.
+    An answer that does not exclude an effect, such as a gateway's, is `Unknown`.
     """
 
     name: ClassVar[OutcomeName] = "retry"
@@ -34,7 +33,6 @@ class Retry:
     reason: str
     status_code: int | None = None
     after: timedelta | None = None
-    maybe_applied: bool = False
 
 
 @dataclass(frozen=True, slots=True)

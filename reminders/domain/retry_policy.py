@@ -87,14 +87,11 @@ def decide(
     return Park(seconds, "retry" if timed_out else "deliver")
 
 
-def as_known(outcome: Outcome, *, on_unknown: OnUnknown, uncertain: bool) -> Outcome:
+def as_known(outcome: Outcome, *, uncertain: bool) -> Outcome:
     """The outcome in the light of what the ledger knows of the delivery.
 
-    An error answer that does not exclude an effect is no licence to repeat where the destination does not deduplicate;
-    a conflict is no refusal while an earlier attempt, being still under way, may have caused it.
+    A conflict is no refusal while an earlier attempt, being still under way, may have caused it.
     """
-    if on_unknown != "repeat" and isinstance(outcome, Retry) and outcome.maybe_applied:
-        return Unknown(outcome.error_class, outcome.reason, outcome.status_code)
     if uncertain and isinstance(outcome, Rejected) and outcome.may_be_our_own:
         return Retry(outcome.error_class, outcome.reason, outcome.status_code)
     return outcome

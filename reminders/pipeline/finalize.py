@@ -42,7 +42,7 @@ class Finalize:
 
     def __call__(self, claim: Claim, report: Report) -> str:
         """Commit the outcome and what follows from it; return in one word what the reminder has become."""
-        known = as_known(report.outcome, on_unknown=claim.on_unknown, uncertain=claim.uncertain)
+        known = as_known(report.outcome, uncertain=claim.uncertain)
         report = replace(report, outcome=known)
         decision = decide(
             report.outcome,

@@ -25,9 +25,8 @@ def outcome_of(status: int, headers: Mapping[str, str], body_excerpt: bytes, *, 
     """Map a final answer to an outcome.
 
     A 2xx is a success whatever its body is: broken, cut off, too large or binary. 408, 425, 429, 501, 503 and 505 say
-    that the request was not applied; any other 5xx may hide an effect, and is repeated only to a receiver that keeps our
-    contract and recognises the repeat. 3xx is refused,
-    because a redirected POST would reach an address that nobody checked. 429 and 503 with a `Retry-After` ask for a
+    that the request was not applied; any other 5xx may hide an effect, be it a gateway's or a receiver's that failed
+    halfway, and tells nothing. 3xx is refused, because a redirected POST would reach an address that nobody checked. 429 and 503 with a `Retry-After` ask for a
     pause, which is kept for the whole destination. 410 says that the destination is no more. Any other 4xx is a decision
     of the receiver; so is 409, which the contract reserves for a real conflict, unless the first attempt may still be
     under way. What is no final status (1xx, 600 and above) tells nothing. `now` dates a `Retry-After` that is a date.
@@ -41,7 +40,9 @@ def outcome_of(status: int, headers: Mapping[str, str], body_excerpt: bytes, *, 
         after = parse_retry_after(asked, now) if asked else None
         if after is not None:
             return Blocked("destination", after, error_class, reason, status)
-        return Retry(error_class, reason, status, maybe_applied=status >= 500 and status not in _NOT_APPLIED)
+        if status >= 500 and status not in _NOT_APPLIED:
+            return Unknown(error_class, reason, status)
+        return Retry(error_class, reason, status)
     if 300 <= status <= 399:
         reason = f"HTTP {status}: redirects are not followed; make the final address the destination"
         return Rejected(error_class, reason, status)

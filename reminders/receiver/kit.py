@@ -7,7 +7,7 @@ What it keeps is the contract of docs/receivers.md:
     apply_once(connection, verified.key, effect, body=raw_body)        # raises KeyConflict: answer 409
     ...                                                                # both new and repeated: answer 200
 
-Any other exception is a fault on the receiver's side: answer 500 or 503, and the request comes again.
+Any other exception is a fault on the receiver's side: answer 503 (500 where something may have been stored), and the request comes again.
 """
 
 from __future__ import annotations
@@ -53,7 +53,7 @@ class WrongSignature(NotVerified):
 
 
 class InvalidSecret(ValueError):
-    """A secret of the receiver's own configuration cannot be used. The text does not repeat it. Answer 500."""
+    """A secret of the receiver's own configuration cannot be used. The text does not repeat it. Answer 503."""
 
 
 class KeyConflict(Exception):

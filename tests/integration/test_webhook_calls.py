@@ -102,7 +102,7 @@ def test_a_large_body_arrives_whole(provider, receiver):
         (b"HTTP/1.1 999 What\r\n\r\n", Unknown("http_999", "HTTP 999 is not a final answer", 999)),
         (b"HTTP/1.1 429 Slow\r\nRetry-After: 90\r\n\r\n", Blocked("destination", timedelta(seconds=90), "http_429", "HTTP 429", 429)),
         (b"HTTP/1.1 503 Busy\r\nRetry-After: NaN\r\n\r\n", Retry("http_503", "HTTP 503", 503, None)),
-        (b"HTTP/1.1 500 Oops\r\nContent-Length: 4\r\n\r\nboom", Retry("http_500", "HTTP 500: boom", 500, None, maybe_applied=True)),
+        (b"HTTP/1.1 500 Oops\r\nContent-Length: 4\r\n\r\nboom", Unknown("http_500", "HTTP 500: boom", 500)),
         (b"HTTP/1.1 410 Gone\r\n\r\n", Rejected("http_410", "HTTP 410", 410, gone=True)),
         (b"HTTP/1.1 422 No\r\n\r\nanna@example.com is gone", Rejected("http_422", "HTTP 422: [redacted] is gone", 422)),
     ],

@@ -126,7 +126,7 @@ def test_no_answer_in_time_is_unknown(serve, talk):
         (b"HTTP/1.1 200 OK\r\nContent-Length: 1000000\r\n\r\n", Delivered(None, 200)),
         (b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\nffff\r\n", Delivered(None, 200)),
         (b"HTTP/1.1 200 OK\r\n\r\n", Delivered(None, 200)),
-        (b"HTTP/1.1 500 No\r\nContent-Length: 1000000\r\n\r\n", Retry("http_500", "HTTP 500", 500, maybe_applied=True)),
+        (b"HTTP/1.1 500 No\r\nContent-Length: 1000000\r\n\r\n", Unknown("http_500", "HTTP 500", 500)),
     ],
 )
 def test_a_dripping_body_changes_nothing_about_the_status(serve, head, expected):

@@ -31,7 +31,6 @@ def breach_of_acknowledging(stage: Stage, worker: ModelWorker) -> str | None:
         return f"{what}, and its claim is open"
     if worker.call is not None:
         told = worker.answer.outcome.name
-        taken_for = {told, "unknown"} if getattr(worker.answer.outcome, "maybe_applied", False) else {told}
-        if outcome not in taken_for:
+        if outcome != told:
             return f"{what}, called with {told}, and on record is {outcome}"
     return None

@@ -9,7 +9,7 @@ from typing import Any
 from uuid import UUID
 
 from model.model_receiver import WINDOW
-from reminders.domain.outcomes import Outcome, Retry, Unknown
+from reminders.domain.outcomes import Outcome, Unknown
 from reminders.pipeline.ports import Claim, Report
 
 
@@ -161,8 +161,7 @@ class Beliefs:
             self.breach("G3", f"claim {turn.number} on {sent.key} ended twice: {turn.ended}, {move}")
         turn.ended = move
         outcome = report.outcome
-        hides_an_effect = isinstance(outcome, Retry) and outcome.maybe_applied and not turn.deduplicates
-        turn.unknown = isinstance(outcome, Unknown) or hides_an_effect
+        turn.unknown = isinstance(outcome, Unknown)
         if move in {"delivered", "confirmed"}:
             sent.delivered = True
         expected = {"Delivered": {"delivered"}, "Rejected": {"buried", "cancelled", "confirmed"}}

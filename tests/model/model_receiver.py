@@ -22,8 +22,8 @@ class Answer:
 
 DELIVERED = Answer(Delivered(reference="r"), True)
 AGAIN = Answer(Retry("busy", "later", status_code=503), False)
-GATEWAY = Answer(Retry("gateway", "no answer from behind", status_code=502, maybe_applied=True), False)
-GATEWAY_APPLIED = Answer(Retry("gateway", "no answer from behind", status_code=502, maybe_applied=True), True)
+GATEWAY = Answer(Unknown("gateway", "no answer from behind", status_code=502), False)
+GATEWAY_APPLIED = Answer(Unknown("gateway", "no answer from behind", status_code=502), True)
 REFUSED = Answer(Rejected("gone", "no such place", status_code=410), False)
 UNKNOWN = Answer(Unknown("reset", "reset after it was sent"), False)
 UNKNOWN_APPLIED = Answer(Unknown("reset", "reset after it was sent"), True)

@@ -90,14 +90,6 @@ SELECT 1 FROM reminders.due d JOIN reminders.notification_deliveries n ON n.deli
 WHERE d.id = %s AND n.delivery_key = %s AND n.claim_number = %s AND d.status = 'sending' AND n.status = 'sending'"""
 
 
-def _hides_nothing(claim: Claim | None, answer: Answer) -> bool:
-    """Where claims are repeated, what a gateway's error hid is not remembered (decision 14), so here it never hides anything.
-
-    `test_model_findings.py` shows what may follow from it.
-    """
-    return claim is not None and claim.on_unknown == "repeat" and getattr(answer.outcome, "maybe_applied", False)
-
-
 class _Provider:
     """The channel of every reminder here."""
 
@@ -124,8 +116,7 @@ class _Provider:
             stage.beliefs.breach("G3", f"call {delivery.attempt} on {key} without an open claim in the ledger")
         stage.beliefs.called(delivery.attempt, key, body, answer.outcome)
         place = stage.beliefs.of(delivery.reminder_id).place
-        if not _hides_nothing(worker.call, answer):
-            stage.receiver.receive(key, stage.clock.now, answer, deduplicates=stage.beliefs.deduplicates[place])
+        stage.receiver.receive(key, stage.clock.now, answer, deduplicates=stage.beliefs.deduplicates[place])
         worker.puppet.pause("called")
         return answer.outcome
 

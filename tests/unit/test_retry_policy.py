@@ -77,16 +77,9 @@ def test_waiting_for_holds_is_bounded_too():
 
 def test_a_conflict_is_no_refusal_while_an_earlier_attempt_is_unknown():
     conflict = Rejected("http_409", "conflict", 409, may_be_our_own=True)
-    assert as_known(conflict, on_unknown="repeat", uncertain=True) == Retry("http_409", "conflict", 409)
-    assert as_known(conflict, on_unknown="repeat", uncertain=False) is conflict
-    assert as_known(NO, on_unknown="repeat", uncertain=True) is NO
-
-
-@pytest.mark.parametrize(("on_unknown", "hidden"), [("repeat", False), ("look_up", True), ("review", True)])
-def test_an_error_that_may_hide_an_effect_is_unknown_where_nothing_deduplicates(on_unknown, hidden):
-    error = Retry("http_502", "bad gateway", 502, maybe_applied=True)
-    known = as_known(error, on_unknown=on_unknown, uncertain=False)
-    assert known == (Unknown("http_502", "bad gateway", 502) if hidden else error)
+    assert as_known(conflict, uncertain=True) == Retry("http_409", "conflict", 409)
+    assert as_known(conflict, uncertain=False) is conflict
+    assert as_known(NO, uncertain=True) is NO
 
 
 @pytest.mark.parametrize(("outcome", "follows"), [(LOST, Park(5.0, "deliver")), (TIMED_OUT, Park(5.0, "retry"))])

@@ -9,7 +9,7 @@ import pytest
 import reminders
 from integration.ledger.world import CLAIM, NOW, AskedProvider, ScriptedProvider
 from reminders.domain.look_ups import Absent, Found, Undecided
-from reminders.domain.outcomes import Delivered, Retry, Unknown
+from reminders.domain.outcomes import Delivered, Unknown
 from reminders.ledger.destinations import set_deduplicates
 from reminders.pipeline.finalize import RetryPolicy
 
@@ -239,7 +239,7 @@ def test_where_it_deduplicates_the_same_is_sent_again_and_nobody_asks(world):
 
 
 def test_an_answer_that_may_hide_an_effect_is_looked_up_too(world):
-    provider = AskedProvider(Retry("http_502", "bad gateway", 502, maybe_applied=True))
+    provider = AskedProvider(Unknown("http_502", "bad gateway", 502))
     made = lost(world, provider)
     assert world.attempts(made.id) == [(1, "unknown", "http_502")]
     assert run(world, made, provider, 1) == "delivered"

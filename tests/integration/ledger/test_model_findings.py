@@ -11,13 +11,13 @@ import pytest
 import reminders
 from integration.ledger.world import NOW
 from reminders.domain.errors import Refused
-from reminders.domain.outcomes import Retry, Unknown
+from reminders.domain.outcomes import Unknown
 from reminders.ledger.destinations import set_deduplicates
+from reminders.providers.webhook_outcomes import outcome_of
 
 DAY = 86400.0
 LOST = Unknown("timeout", "no answer", timed_out=True)
-GATEWAY = Retry("gateway", "no answer from behind", status_code=502, maybe_applied=True)
-UNDECIDED = "decision 14: where claims are repeated, nothing remembers that a gateway's error may hide an effect"
+GATEWAY = outcome_of(502, {}, b"no answer from behind", now=NOW)
 
 
 @pytest.mark.parametrize("held", [False, True])
@@ -47,14 +47,12 @@ def parked_behind_a_gateway(world):
     return made
 
 
-@pytest.mark.xfail(strict=True, reason=UNDECIDED)
 def test_what_a_gateway_may_have_applied_is_not_called_cancelled(world):
     made = parked_behind_a_gateway(world)
 
     assert world.committed(reminders.cancel, made.id) == "maybe_sent"
 
 
-@pytest.mark.xfail(strict=True, reason=UNDECIDED)
 def test_what_a_gateway_may_have_applied_is_not_sent_again_under_a_new_key(world):
     made = parked_behind_a_gateway(world)
 
@@ -62,7 +60,6 @@ def test_what_a_gateway_may_have_applied_is_not_sent_again_under_a_new_key(world
         world.committed(reminders.reschedule, made.id, due_at=NOW)
 
 
-@pytest.mark.xfail(strict=True, reason=UNDECIDED)
 def test_what_a_gateway_may_have_applied_is_not_repeated_once_its_destination_is_known_not_to_deduplicate(world):
     made = parked_behind_a_gateway(world)
     set_deduplicates(world.database, "tenant-a", "log", "somewhere", deduplicates=False)
@@ -72,7 +69,6 @@ def test_what_a_gateway_may_have_applied_is_not_repeated_once_its_destination_is
     assert world.claim(made, now=soon) is None
 
 
-@pytest.mark.xfail(strict=True, reason=UNDECIDED)
 def test_what_a_gateway_may_have_applied_is_not_repeated_after_the_deduplication_window(world):
     made = parked_behind_a_gateway(world)
     late = world.lapse(7.5 * DAY)

@@ -256,7 +256,7 @@ def test_an_error_that_may_hide_an_effect_is_repeated_only_where_the_destination
 ):
     made = world.schedule(deduplicates=deduplicates)
     world.published()
-    provider = ScriptedProvider(Retry("http_504", "HTTP 504", 504, maybe_applied=True))
+    provider = ScriptedProvider(Unknown("http_504", "HTTP 504", 504))
     world.deliver(provider)(made.id, made.delivery_key)
     assert world.status(made.id)[0] == status
     assert [letter[0] for letter in world.letters(made.id)] == ([] if deduplicates else ["unknown"])
