@@ -70,7 +70,7 @@ class _Claims:
             raise
         if claim is not None:
             worker.claim = claim
-            worker.stage.beliefs.claimed(claim, worker.stage.clock.now, CLAIM)
+            worker.stage.beliefs.claimed(claim, claim.claimed_at, CLAIM)
             worker.meets("claim reply lost")
             worker.puppet.pause("claimed")
         return claim

@@ -14,6 +14,7 @@ from reminders.domain.outcomes import Retry
 from reminders.ledger.database import Database
 from reminders.ledger.scanning import PostgresScan
 from reminders.pipeline import scan as stage
+from reminders.pipeline.publish import publish
 
 
 def schedule(world, count, **changed):
@@ -117,6 +118,32 @@ def test_the_mark_of_a_lease_that_was_lost_marks_nothing(world):
     assert late.mark_published_if_leased([made.id], fast, REDELIVER) == [made.id]
     late.take_back_if_published([made.id], slow, LEASE)
     assert world.status(made.id)[0] == "published"
+
+
+def test_a_row_that_another_scan_locked_for_an_instant_does_not_wait_for_its_leases_end(world):
+    """A scan that looked at the same moment locks rows that it then does not get; the mark must not pass them over."""
+    made = schedule(world, 3)
+    ledger, token = PostgresScan(world.database), uuid7()
+    messages = ledger.lease(10, LEASE, token).messages
+    holder = world.connect()
+    with holder.cursor() as cursor:
+        cursor.execute("SELECT 1 FROM reminders.due WHERE id = %s FOR NO KEY UPDATE", (str(made[1].id),))
+    sent = publish(
+        ledger, world.broker, messages, token, redeliver=REDELIVER, lease=LEASE, pause=lambda _: holder.rollback()
+    )
+    assert sent == 3
+    assert {world.status(each.id)[0] for each in made} == {"published"}
+
+
+def test_what_was_cancelled_between_lease_and_mark_is_not_sent(world):
+    made = schedule(world, 3)
+    ledger, token = PostgresScan(world.database), uuid7()
+    messages = ledger.lease(10, LEASE, token).messages
+    assert world.committed(reminders.cancel, made[1].id) == "cancelled"
+    paused = []
+    assert publish(ledger, world.broker, messages, token, redeliver=REDELIVER, lease=LEASE, pause=paused.append) == 2
+    assert sorted(ids(world.broker.sent)) == sorted([made[0].id, made[2].id])
+    assert sum(paused) < 0.1
 
 
 def test_a_message_that_never_comes_back_is_sent_again_after_its_deadline(world):
