@@ -91,6 +91,7 @@ class Reminder:
     """The end the ledger has shown; a person's word lifts it."""
     held: bool = False
     """An application's transaction holds it."""
+    purged: bool = False
     keys: list[str] = field(default_factory=list)
 
     def __post_init__(self) -> None:

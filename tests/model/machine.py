@@ -13,11 +13,12 @@ from model.rest import check_ends, look_until_all_have_ended
 from model.rules_meanwhile import MeanwhileRules
 from model.rules_operating import OperatingRules
 from model.rules_pausing import PausingRules
+from model.rules_purging import PurgingRules
 from model.rules_scanning import ScanningRules
 from model.rules_time import TimeRules
 
 
-class ReminderMachine(MeanwhileRules, PausingRules, ScanningRules, OperatingRules, TimeRules):
+class ReminderMachine(MeanwhileRules, PausingRules, PurgingRules, ScanningRules, OperatingRules, TimeRules):
     """Everything that may happen to a few reminders of two tenants."""
 
     @invariant()

@@ -41,6 +41,8 @@ TABLES = (
     "reminders",
     "destinations",
     "pauses",
+    "keys_seen",
+    "purges",
 )
 
 

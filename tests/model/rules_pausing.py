@@ -23,7 +23,7 @@ SCOPE = st.sampled_from(["all", "tenant", "place", "place"])
 
 class PausingRules(DeliveringRules):
     @rule(pick=number, scope=SCOPE)
-    @precondition(lambda self: self.beliefs.reminders and len(self._active()) < MOST_PAUSES)
+    @precondition(lambda self: self.kept() and len(self._active()) < MOST_PAUSES)
     def pause(self, pick, scope):
         self._pause(self.one(pick), scope)
 
@@ -83,9 +83,7 @@ class PausingRules(DeliveringRules):
             standing = Pause(done.pause.id, tenant, place.address if scope == "place" else None)
             self.beliefs.pauses.append(standing)
         assert standing.active, "a pause that had ended was taken for a new one"
-        sending = [
-            each for each in self.beliefs.reminders if standing.covers(each.place) and self.row(each)[0] == "sending"
-        ]
+        sending = [each for each in self.kept() if standing.covers(each.place) and self.row(each)[0] == "sending"]
         assert done.open_claims == len(sending), f"{done.open_claims} open claims, not {len(sending)}"
 
     def _resume(self, standing, rate):
