@@ -20,6 +20,8 @@ def breach_of_acknowledging(stage: Stage, worker: ModelWorker) -> str | None:
     message, claim = worker.message, worker.claim
     number = None if claim is None else claim.claim_number
     given = {"key": message.delivery_key, "number": number, "id": str(message.reminder_id)}
+    if stage.beliefs.of(message.reminder_id).purged:
+        return None
     live, key, delivery, claim_number, outcome = stage.base.sql(_SHOWN, given)[0]
     what = f"{message.delivery_key} claim {number}: {worker.puppet.result}"
     if claim is None:

@@ -25,6 +25,19 @@ class Place:
 
 
 @dataclass
+class Pause:
+    """An operator's word that nothing is to be begun: for a tenant, one of its places, or everything."""
+
+    id: UUID
+    tenant: str | None
+    address: str | None
+    active: bool = True
+
+    def covers(self, place: Place) -> bool:
+        return self.tenant in {None, place.tenant} and self.address in {None, place.address}
+
+
+@dataclass
 class Turn:
     """One claim: the right to one call."""
 
@@ -81,6 +94,7 @@ class Reminder:
     """The end the ledger has shown; a person's word lifts it."""
     held: bool = False
     """An application's transaction holds it."""
+    purged: bool = False
     keys: list[str] = field(default_factory=list)
 
     def __post_init__(self) -> None:
@@ -94,6 +108,8 @@ class Beliefs:
     reminders: list[Reminder] = field(default_factory=list)
     sent: dict[str, Sent] = field(default_factory=dict)
     deduplicates: dict[Place, bool] = field(default_factory=dict)
+    pauses: list[Pause] = field(default_factory=list)
+    """Those that are over too: the ledger may still hold by them."""
     breaches: list[str] = field(default_factory=list)
 
     def breach(self, guarantee: str, what: str) -> None:
@@ -129,6 +145,8 @@ class Beliefs:
             self.breach("G4", f"claim on {key}, and it was known to be delivered")
         if reminder.expires_at is not None and reminder.expires_at <= now:
             self.breach("states", f"claim on {key} after its expiry")
+        if any(each.active and each.covers(reminder.place) for each in self.pauses):
+            self.breach("states", f"claim on {key}, and a pause covers it")
         deduplicates = self.deduplicates[reminder.place]
         since = sent.uncertain_since(now)
         if since is not None and not deduplicates:

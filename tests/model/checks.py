@@ -8,12 +8,13 @@ from reminders.domain.states import TERMINAL
 
 _MOVES = "SELECT transaction, sent_at, place, thing, old, new FROM audit.moves ORDER BY number"
 _SHOWN = """
-SELECT r.id::text, COALESCE(d.status, r.status), r.delivery_key, n.status, n.uncertain_since IS NOT NULL, n.claim_number
+SELECT r.id::text, COALESCE(d.status, r.status), r.delivery_key, n.status, n.uncertain_since IS NOT NULL, n.claim_number,
+       d.id IS NOT NULL AND d.wake_at IS NULL
 FROM reminders.reminders r
 LEFT JOIN reminders.due d ON d.id = r.id
 LEFT JOIN reminders.notification_deliveries n ON n.delivery_key = r.delivery_key"""
 
-WAITING = {"pending", "leased", "published"}
+WAITING = {"pending", "leased", "published", "held"}
 """What these show will be attempted."""
 
 
@@ -28,7 +29,7 @@ def check(stage: Stage) -> None:
     for key in stage.receiver.repeated():
         beliefs.breach("G4", f"{key} took effect {stage.receiver.effects(key)} times")
     shown = {row[0]: row[1:] for row in stage.sql(_SHOWN)}
-    if set(shown) != {str(each.id) for each in beliefs.reminders}:
+    if set(shown) != {str(each.id) for each in beliefs.reminders if not each.purged}:
         beliefs.breach("G1", "the ledger has other reminders than were scheduled")
     for reminder in beliefs.reminders:
         if str(reminder.id) in shown:
@@ -37,12 +38,16 @@ def check(stage: Stage) -> None:
 
 
 def _compare(stage, reminder, shown):
-    status, key, delivery, uncertain, claim_number = shown
+    status, key, delivery, uncertain, claim_number, sleeps = shown
     beliefs = stage.beliefs
     sent, now = beliefs.known(key), stage.clock.now
     if key != reminder.key:
         beliefs.breach("states", f"the ledger knows {key}, and {reminder.key} was the last answer")
         return
+    if (status == "held") != sleeps:
+        beliefs.breach("G2", f"{key} is {status}, and {'never wakes' if sleeps else 'wakes by itself'}")
+    if status == "held" and not any(each.covers(reminder.place) for each in beliefs.pauses):
+        beliefs.breach("G2", f"{key} is held, and no pause has ever covered it")
     if reminder.ended is not None and status != reminder.ended and not (status == "delivered" and sent.delivered):
         beliefs.breach("states", f"{key} was {reminder.ended} and is {status}, without a person's word")
     if status in TERMINAL:

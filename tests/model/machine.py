@@ -12,11 +12,13 @@ from model.model_scanner import ModelScanner
 from model.rest import check_ends, look_until_all_have_ended
 from model.rules_meanwhile import MeanwhileRules
 from model.rules_operating import OperatingRules
+from model.rules_pausing import PausingRules
+from model.rules_purging import PurgingRules
 from model.rules_scanning import ScanningRules
 from model.rules_time import TimeRules
 
 
-class ReminderMachine(MeanwhileRules, ScanningRules, OperatingRules, TimeRules):
+class ReminderMachine(MeanwhileRules, PausingRules, PurgingRules, ScanningRules, OperatingRules, TimeRules):
     """Everything that may happen to a few reminders of two tenants."""
 
     @invariant()
@@ -24,7 +26,9 @@ class ReminderMachine(MeanwhileRules, ScanningRules, OperatingRules, TimeRules):
         check(self.stage)
 
     def teardown(self):
-        """The faults end: transactions and processes die where they are, the broker is fair, receivers take what comes."""
+        """The faults end: transactions and processes die where they are, the broker is fair, receivers take what comes.
+
+        What was paused goes on."""
         for transaction in list(self.stage.transactions):
             self.stage.end(transaction, commit=False)
         for process in (*(worker.puppet for worker in self.workers), *(scanner.look for scanner in self.scanners)):
@@ -33,5 +37,6 @@ class ReminderMachine(MeanwhileRules, ScanningRules, OperatingRules, TimeRules):
         self.workers.clear()
         if not self.beliefs.breaches:
             self.stage.garbled = False
+            self.resume_all()
             look_until_all_have_ended(ModelScanner(self.stage), self.deliver_all, self.stage)
             check_ends(self.stage)

@@ -9,6 +9,7 @@ from model.model_broker import FAIR
 from model.model_stage import SCANNING, Stage
 from model.puppet import Puppet
 from reminders.ledger.scanning import PostgresScan
+from reminders.pipeline import scan
 from reminders.pipeline.ports import Message
 from reminders.pipeline.scan import Pass, Scan
 
@@ -21,6 +22,7 @@ class ModelScanner:
         self.stage = stage
         self.weather = FAIR
         self.look: Puppet | None = None
+        scan.time = stage.clock  # type: ignore[assignment]
         self._scan = Scan(_Ledger(self), self, stage.broker, SCANNING)
 
     def start(self) -> Puppet:

@@ -32,7 +32,18 @@ SCANNING = ScanPolicy(
     batch=5, in_flight=IN_FLIGHT, lease=LEASE, redeliver=REDELIVER, repair=RepairPolicy(MAX_ATTEMPTS, MAX_WAIT)
 )
 AUDITED = AuditPolicy(MAX_ATTEMPTS, MAX_WAIT, WINDOW, IN_FLIGHT)
-TABLES = ("ticks", "dead_letters", "delivery_attempts", "notification_deliveries", "due", "reminders", "destinations")
+TABLES = (
+    "ticks",
+    "dead_letters",
+    "delivery_attempts",
+    "notification_deliveries",
+    "due",
+    "reminders",
+    "destinations",
+    "pauses",
+    "keys_seen",
+    "purges",
+)
 
 
 @dataclass

@@ -43,11 +43,15 @@ class MachineRules(RuleBasedStateMachine):
         return self.stage.clock
 
     def one(self, pick: int) -> Reminder:
-        return self.beliefs.reminders[pick % len(self.beliefs.reminders)]
+        return self.kept()[pick % len(self.kept())]
+
+    def kept(self) -> list[Reminder]:
+        """Reminders that were not purged."""
+        return [each for each in self.beliefs.reminders if not each.purged]
 
     def free(self) -> list[Reminder]:
         """Reminders that no application's open transaction holds."""
-        return [each for each in self.beliefs.reminders if not each.held]
+        return [each for each in self.kept() if not each.held]
 
     def one_free(self, pick: int) -> Reminder:
         """Half the time one that a worker is about to send, if there is one: that is when it matters what is asked."""

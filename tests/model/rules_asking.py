@@ -28,7 +28,7 @@ class AskingRules(MachineRules):
         self._schedule(place, -60, None)
 
     @rule(place=st.sampled_from(PLACES), due_in=DUE_IN, expires_in=EXPIRES_IN)
-    @precondition(lambda self: len(self.beliefs.reminders) < MOST_REMINDERS)
+    @precondition(lambda self: len(self.kept()) < MOST_REMINDERS)
     def schedule(self, place, due_in, expires_in):
         self._schedule(place, due_in, expires_in)
 

@@ -38,7 +38,7 @@ class MeanwhileRules(AskingRules, DeliveringRules):
         self.clock.forward(self.stage.seconds_to_next_wake())
         ModelScanner(self.stage).once()
         queued = self.stage.broker.queued
-        if not queued or self.beliefs.of(queued[0].reminder_id).held:
+        if not queued or self.beliefs.of(queued[0].reminder_id) not in self.free():
             return
         reminder = self.beliefs.of(queued[0].reminder_id)
         if what == "hold":

@@ -32,7 +32,7 @@ class OperatingRules(MachineRules):
             self._settled(discard(self.stage.database, self._of(reminder), **WORD).confirmed_late)
 
     @rule(what=st.sampled_from(["place", "place", "new format", "garbled", "mended"]), pick=number)
-    @precondition(lambda self: self.beliefs.reminders)
+    @precondition(lambda self: self.kept())
     def change(self, what, pick):
         """A place begins or ceases to apply a key once, and an operator says so. Or workers of a new release pin another
         body format, and what was begun under the old one keeps it; or the release, against its contract, renders old
@@ -47,7 +47,7 @@ class OperatingRules(MachineRules):
             self.stage.ever_garbled |= self.stage.garbled
 
     def _ended(self):
-        return [each for each in self.beliefs.reminders if each.ended is not None]
+        return [each for each in self.kept() if each.ended is not None]
 
     def _redrive(self, reminder, ask_first, ignore_expiry):
         """Having asked the receiver, or without: then nothing uncertain may be sent again."""

@@ -11,6 +11,7 @@ from hypothesis.stateful import run_state_machine_as_test
 
 from model.machine import ReminderMachine
 from reminders.ledger import finalizing, giving_back
+from reminders.pipeline import scan
 
 SHORT, LONG = 200, 2000
 STEPS = 40
@@ -20,6 +21,7 @@ STEPS = 40
 def model_time(model_base, monkeypatch: pytest.MonkeyPatch) -> None:
     """The machine's own database and clock, also for the scanner; nobody waits long for an application's lock."""
     monkeypatch.setattr(ReminderMachine, "base", model_base, raising=False)
+    monkeypatch.setattr(scan, "time", scan.time)  # each example's scanners put its clock there
     for module in (finalizing, giving_back):
         monkeypatch.setattr(module, "LOCK_TIMEOUT_MS", 5)
 
