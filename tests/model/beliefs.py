@@ -108,6 +108,8 @@ class Beliefs:
     reminders: list[Reminder] = field(default_factory=list)
     sent: dict[str, Sent] = field(default_factory=dict)
     deduplicates: dict[Place, bool] = field(default_factory=dict)
+    asked_to_wait: dict[Place, datetime] = field(default_factory=dict)
+    """Until when a place wants to be left alone."""
     pauses: list[Pause] = field(default_factory=list)
     """Those that are over too: the ledger may still hold by them."""
     breaches: list[str] = field(default_factory=list)
@@ -147,6 +149,8 @@ class Beliefs:
             self.breach("states", f"claim on {key} after its expiry")
         if any(each.active and each.covers(reminder.place) for each in self.pauses):
             self.breach("states", f"claim on {key}, and a pause covers it")
+        if self.asked_to_wait.get(reminder.place, now) > now:
+            self.breach("states", f"claim on {key}, and its place has asked for a pause")
         deduplicates = self.deduplicates[reminder.place]
         since = sent.uncertain_since(now)
         if since is not None and not deduplicates:
@@ -185,14 +189,21 @@ class Beliefs:
         turn.unknown = isinstance(outcome, Unknown)
         if move in {"delivered", "confirmed"}:
             sent.delivered = True
-        expected = {"Delivered": {"delivered"}, "Rejected": {"buried", "cancelled", "confirmed"}}
-        allowed = expected.get(type(outcome).__name__, {"parked", "buried", "cancelled", "confirmed"})
+        ends = {"buried", "cancelled", "confirmed"}
+        expected = {"Delivered": {"delivered"}, "Rejected": ends, "Blocked": {"waiting", *ends}}
+        allowed = expected.get(type(outcome).__name__, {"parked", *ends})
         if move not in allowed:
             self.breach("states", f"{outcome} on {sent.key} was committed as {move}")
         if move == "parked" and turn.unknown and not turn.deduplicates:
             self.breach(
                 "G4", f"unknown attempt {turn.number} on {sent.key} is to be repeated where nothing deduplicates"
             )
+
+    def hold(self, claim: Claim, now: datetime, seconds: float) -> None:
+        """From now on, and never for a shorter time than was asked before."""
+        place = self.of(claim.delivery.reminder_id).place
+        until = now + timedelta(seconds=seconds)
+        self.asked_to_wait[place] = max(until, self.asked_to_wait.get(place, until))
 
     def lapsed(self, claim: Claim, now: datetime) -> None:
         """The holder was told that its claim no longer stands: it had ended, or its time had."""

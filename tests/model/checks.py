@@ -9,7 +9,8 @@ from reminders.domain.states import TERMINAL
 _MOVES = "SELECT transaction, sent_at, place, thing, old, new FROM audit.moves ORDER BY number"
 _SHOWN = """
 SELECT r.id::text, COALESCE(d.status, r.status), r.delivery_key, n.status, n.uncertain_since IS NOT NULL, n.claim_number,
-       d.id IS NOT NULL AND d.wake_at IS NULL
+       d.id IS NOT NULL AND d.wake_at IS NULL,
+       d.attempts
 FROM reminders.reminders r
 LEFT JOIN reminders.due d ON d.id = r.id
 LEFT JOIN reminders.notification_deliveries n ON n.delivery_key = r.delivery_key"""
@@ -38,7 +39,7 @@ def check(stage: Stage) -> None:
 
 
 def _compare(stage, reminder, shown):
-    status, key, delivery, uncertain, claim_number, sleeps = shown
+    status, key, delivery, uncertain, claim_number, sleeps, attempts = shown
     beliefs = stage.beliefs
     sent, now = beliefs.known(key), stage.clock.now
     if key != reminder.key:
@@ -54,6 +55,9 @@ def _compare(stage, reminder, shown):
         reminder.ended = status
     if (claim_number or 0) != len(sent.turns):
         beliefs.breach("G3", f"{key} is at claim {claim_number}, and {len(sent.turns)} were seen")
+    counting = [turn for turn in sent.turns if turn.ended not in {"waiting", "given back"}]
+    if (attempts or 0) > len(counting):
+        beliefs.breach("G2", f"{key} counts {attempts} attempts, and {len(counting)} were made")
     if status == "delivered" and not sent.delivered:
         beliefs.breach("G2", f"{key} is delivered, and nobody has said so")
     open_claim = status == "sending" and delivery == "sending"

@@ -10,6 +10,7 @@ from hypothesis.stateful import invariant
 from model.checks import check
 from model.model_scanner import ModelScanner
 from model.rest import check_ends, look_until_all_have_ended
+from model.rules_asked_to_wait import AskedToWaitRules
 from model.rules_meanwhile import MeanwhileRules
 from model.rules_operating import OperatingRules
 from model.rules_pausing import PausingRules
@@ -18,7 +19,9 @@ from model.rules_scanning import ScanningRules
 from model.rules_time import TimeRules
 
 
-class ReminderMachine(MeanwhileRules, PausingRules, PurgingRules, ScanningRules, OperatingRules, TimeRules):
+class ReminderMachine(
+    MeanwhileRules, AskedToWaitRules, PausingRules, PurgingRules, ScanningRules, OperatingRules, TimeRules
+):
     """Everything that may happen to a few reminders of two tenants."""
 
     @invariant()

@@ -1,7 +1,8 @@
 """A clock that the machine sets: everything Postgres dates stands under it, so that days pass in no time.
 
 It shadows `clock_timestamp()` for connections whose search path names it before `pg_catalog`, and takes its place in the
-tables' defaults. Two readings never agree, as with a real one; and the same run reads the same times.
+tables' defaults. Two readings never agree, as with a real one; and the same run reads the same times. Chance, which spreads
+what wakes, is stilled with it.
 """
 
 from __future__ import annotations
@@ -28,6 +29,7 @@ BEGIN
     END IF;
     RETURN (SELECT at FROM model_clock.hand) + nextval('model_clock.tick') * interval '1 microsecond';
 END $$;
+CREATE FUNCTION model_clock.random() RETURNS double precision LANGUAGE sql VOLATILE AS 'SELECT 0.5::double precision';
 DO $$
 DECLARE place record;
 BEGIN

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 
-from reminders.domain.outcomes import Delivered, Outcome, Rejected, Retry, Unknown
+from reminders.domain.outcomes import Blocked, Delivered, Outcome, Rejected, Retry, Unknown
 
 WINDOW = 7 * 86400.0
 """Seconds for which a receiver that deduplicates remembers a key."""
@@ -29,8 +29,16 @@ UNKNOWN = Answer(Unknown("reset", "reset after it was sent"), False)
 UNKNOWN_APPLIED = Answer(Unknown("reset", "reset after it was sent"), True)
 TIMED_OUT = Answer(Unknown("timeout", "no answer in time", timed_out=True), False)
 TIMED_OUT_APPLIED = Answer(Unknown("timeout", "no answer in time", timed_out=True), True)
+
+
+def wait(seconds: float) -> Answer:
+    """The far side asks for a pause."""
+    return Answer(Blocked("destination", timedelta(seconds=seconds), "http_429", "slow down", 429), False)
+
+
+WAIT, WAIT_LONG = wait(90), wait(20 * 3600)
 ANSWERS = (
-    DELIVERED, AGAIN, REFUSED, UNKNOWN_APPLIED, TIMED_OUT_APPLIED, UNKNOWN, TIMED_OUT, GATEWAY, GATEWAY_APPLIED,
+    DELIVERED, AGAIN, REFUSED, UNKNOWN_APPLIED, TIMED_OUT_APPLIED, UNKNOWN, TIMED_OUT, GATEWAY, GATEWAY_APPLIED, WAIT, WAIT_LONG,
 )  # fmt: skip
 
 

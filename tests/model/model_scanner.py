@@ -22,7 +22,7 @@ class ModelScanner:
         self.stage = stage
         self.weather = FAIR
         self.look: Puppet | None = None
-        scan.time = stage.clock  # type: ignore[assignment]
+        scan.time = stage.clock
         self._scan = Scan(_Ledger(self), self, stage.broker, SCANNING)
 
     def start(self) -> Puppet:

@@ -10,6 +10,7 @@ from model.model_receiver import Answer
 from model.model_stage import CLAIM, DELAYS, HTTP_DEADLINE, MAX_ATTEMPTS, MAX_WAIT, Stage
 from model.puppet import Puppet
 from reminders.bootstrap import DATABASE_FAULTS
+from reminders.domain.outcomes import Blocked
 from reminders.ledger.claiming import PostgresClaims
 from reminders.ledger.database import LockNotAvailable
 from reminders.ledger.finalizing import PostgresFinalize
@@ -134,6 +135,9 @@ class _Ends:
     def finalize_parked_if_sending(self, *given: Any) -> str:
         return self._end("parked", self._real.finalize_parked_if_sending, *given)
 
+    def finalize_waiting_if_sending(self, *given: Any) -> str:
+        return self._end("waiting", self._real.finalize_waiting_if_sending, *given)
+
     def finalize_buried_if_sending(self, *given: Any) -> str:
         return self._end("buried", self._real.finalize_buried_if_sending, *given)
 
@@ -169,6 +173,8 @@ class _Ends:
         state = real(claim, report, *decision)
         if state == "done":
             worker.stage.beliefs.finalized(claim, report, move)
+            if isinstance(report.outcome, Blocked) and move != "confirmed":
+                worker.stage.beliefs.hold(claim, worker.stage.clock.now, report.outcome.after.total_seconds())
             worker.meets("end reply lost")
             worker.puppet.pause("finalized")
         elif state == "lapsed":
