@@ -76,7 +76,7 @@ FROM (SELECT d.id AS reminder_id, d.delivery_key, d.attempts AS counted, n.budge
       WHERE l.state = 'open' AND r.status = 'dead') c
 LEFT JOIN {{s}}.delivery_attempts a
        ON a.delivery_key = c.delivery_key AND a.claimed_at >= c.budget_started_at AND a.claim_number <= c.ended
-      AND a.outcome <> 'blocked' AND NOT {_BURNT_NOTHING}
+      AND (a.outcome <> 'blocked' OR a.decision LIKE {_LATE}) AND NOT {_BURNT_NOTHING}
 GROUP BY c.reminder_id, c.delivery_key, c.counted
 HAVING count(DISTINCT a.claim_number) <> c.counted""",
         f"Attempts were made that nobody can account for, or rows were changed by hand. {_ASK}before it is sent again.",

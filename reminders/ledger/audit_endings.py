@@ -18,7 +18,8 @@ LEFT JOIN {s}.notification_deliveries n ON n.delivery_key = r.delivery_key
 WHERE (r.status = 'live' OR r.finished_at >= :since) AND d.status IS DISTINCT FROM 'sending'
   AND CASE COALESCE(n.status, 'missing')
       WHEN 'sending' THEN false
-      WHEN 'missing' THEN r.status IN ('delivered', 'dead')
+      WHEN 'missing' THEN r.status = 'delivered' OR r.status = 'dead' AND NOT EXISTS (
+          SELECT 1 FROM {s}.dead_letters l WHERE l.reminder_id = r.id AND l.delivery_key = r.delivery_key AND l.attempts = 0)
       WHEN 'retrying' THEN r.status <> 'live'
       WHEN 'unknown' THEN r.status NOT IN ('dead', 'cancelled')
       WHEN 'expired' THEN r.status NOT IN ('expired', 'cancelled')

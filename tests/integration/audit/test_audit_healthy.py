@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+from datetime import timedelta
 
 import pytest
 
@@ -10,6 +11,7 @@ import reminders
 from integration.audit.aging import AGAIN, DAY, HOUR, LOST, MINUTE, NO
 from integration.audit.stories import DONE, STORIES
 from integration.ledger.world import CLAIM, LEASE, MAX_WAIT, NOW, REDELIVER, ScriptedProvider
+from reminders.domain.outcomes import Blocked
 
 # Skipping what others hold, since two updates of many rows in different orders may deadlock.
 ALL_DUE_AT_ONCE = """UPDATE reminders.due SET wake_at = now() WHERE id IN (
@@ -125,3 +127,21 @@ def test_never_a_violation_while_workers_scans_and_callers_are_at_it(world):
     assert rounds > 1
     assert world.violations() == []
     assert world.sql("SELECT count(*) FROM reminders.delivery_attempts")[0][0] > 80
+
+
+def test_one_that_died_waiting_for_its_destination_needs_no_delivery(world):
+    made = world.schedule()
+    world.sql("UPDATE reminders.due SET give_up_at = wake_at")
+    world.scanning().once()
+    assert world.letters(made.id) == [("destination", "open", "waited_too_long")]
+    assert world.violations() == []
+
+
+def test_a_pause_that_is_reported_late_leaves_its_attempt_counted(world):
+    """Its claim was repaired as a lost worker's, which counts, before it said that the far side had asked for a pause."""
+    made = world.schedule(deduplicates=False)
+    claim = world.opened(made)
+    world.repair()
+    assert world.finalize(claim, Blocked("destination", timedelta(seconds=30), "http_429", "busy", 429)) == "lapsed"
+    assert world.attempts(made.id) == [(1, "blocked", "http_429")]
+    assert world.violations() == []
