@@ -8,21 +8,17 @@ from functools import partial
 import reminders
 from integration.audit.aging import AGAIN, DAY, HOUR, LOST, MINUTE, NO
 from integration.audit.pause_stories import PAUSE_STORIES
+from integration.audit.place_stories import PLACE_STORIES
+from integration.audit.purge_stories import PURGE_STORIES
 from integration.audit.shutdown_stories import SHUTDOWN_STORIES
 from integration.ledger.world import CLAIM, NOW, AskedProvider, ScriptedProvider
-from reminders.domain.identity import destination_id
 from reminders.domain.look_ups import Absent, Found, Undecided
-from reminders.domain.outcomes import Blocked, Delivered, Rejected
+from reminders.domain.outcomes import Delivered
 from reminders.ledger.closing_letters import discard, redrive, resolve
-from reminders.ledger.destination_state import disable, enable, release_destination
 from reminders.ledger.destinations import set_deduplicates
 from reminders.ledger.review import LetterFilter
-from reminders.operate.retention import purge
 
 DONE = Delivered("r")
-PAUSE = Blocked("destination", timedelta(minutes=5), "http_429", "HTTP 429", 429)
-GONE_FOR_GOOD = Rejected("http_410", "HTTP 410", 410, gone=True)
-HOME = ("tenant-a", "log", "somewhere")
 EXPIRING = {"expires_at": NOW + timedelta(hours=1)}
 
 
@@ -203,45 +199,6 @@ def no_longer_deduplicating(w):
     assert w.run(made) == "delivered"
 
 
-def marked(w):
-    made = w.ended(AGAIN, DONE)
-    w.age(100 * DAY)
-    assert purge(w.database, 90 * DAY).marked == 1
-    return made
-
-
-def purged(w):
-    made = marked(w)
-    assert purge(w.database, 90 * DAY).purged == 1
-    assert w.attempts(made.id) == []
-
-
-def marked_and_revived(w):
-    made = w.ended(NO)
-    assert w.committed(reminders.cancel, made.id) == "cancelled"
-    w.age(100 * DAY)
-    assert purge(w.database, 90 * DAY).marked == 1
-    w.committed(reminders.reschedule, made.id, due_at=NOW + timedelta(days=3))
-    assert purge(w.database, 90 * DAY).purged == 0
-
-
-def held(w, *, uncertain=False):
-    made, other = (w.ended(*[LOST] * uncertain) if uncertain else w.schedule() for _ in range(2))
-    w.age(10 * MINUTE)
-    w.published()
-    assert w.deliver(ScriptedProvider(PAUSE))(made.id, made.delivery_key) == "held"
-    assert w.deliver(ScriptedProvider())(other.id, other.delivery_key) == "destination_held"
-    return made
-
-
-def held_and_refused(w):
-    made = held(w)
-    w.age(10 * MINUTE)
-    assert w.run(made, PAUSE) == "held"
-    w.age(10 * MINUTE)
-    assert w.run(made, NO) == "dead"
-
-
 def looked_up(w, *answers, **wanted):
     w.look_ups = ("log",)
     made = w.schedule(deduplicates=False, **wanted)
@@ -265,26 +222,9 @@ def lost_and_looked_up(w):
     assert w.deliver(AskedProvider())(made.id, made.delivery_key) == "delivered"
 
 
-def gone(w):
-    w.ended(GONE_FOR_GOOD)
-    made = w.schedule()
-    assert w.run(made) == "dead"
-    enable(w.database, HOME, "back again")
-    assert w.redrive(made) == [made.id]
-    assert w.run(made) == "delivered"
-
-
-def disabled_while_uncertain(w):
-    made = w.ended(LOST)
-    disable(w.database, HOME, "asked to")
-    w.age(10 * MINUTE)
-    assert w.run(made) == "dead"
-
-
 STORIES = {
-    "marked to be purged": marked,
-    "purged": purged,
-    "marked and revived": marked_and_revived,
+    **PLACE_STORIES,
+    **PURGE_STORIES,
     "pending": lambda w: w.schedule(),
     "months away": lambda w: w.schedule(due_at=NOW + timedelta(days=300)),
     "without a reference": lambda w: w.schedule(reference=None),
@@ -352,16 +292,10 @@ STORIES = {
     "body failed": body_failed,
     "out of the window": out_of_the_window,
     "no longer deduplicating": no_longer_deduplicating,
-    "held": held,
-    "held and uncertain": lambda w: held(w, uncertain=True),
-    "held, released": lambda w: held(w) and release_destination(w.database, destination_id(*HOME)),
-    "held twice, then refused": held_and_refused,
     "looked up: found": lambda w: looked_up(w, Found("r")),
     "looked up: undecided": lambda w: looked_up(w, *[Undecided("busy", "")] * 2),
     "looked up: undecided to the end": lambda w: looked_up(w, *[Undecided("busy", "")] * 7),
     "looked up: absent": lambda w: looked_up(w, Absent()),
     "looked up: absent, then delivered": absent_and_delivered,
     "worker lost, looked up": lost_and_looked_up,
-    "gone, enabled and redriven": gone,
-    "disabled while uncertain": disabled_while_uncertain,
 }  # fmt: skip
