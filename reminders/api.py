@@ -20,7 +20,7 @@ from reminders.ledger.caller import CallersConnection
 from reminders.ledger.changing import CancelResult
 from reminders.ledger.reading import Reminder
 from reminders.ledger.scheduling import ScheduledReminder
-from reminders.pipeline.ports import Provider
+from reminders.pipeline.provider import Provider
 from reminders.pipeline.schedule import resolve_instant, to_request
 from reminders.providers import registry
 from reminders.settings import Settings

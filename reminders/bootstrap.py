@@ -23,7 +23,7 @@ from reminders.ledger.finalizing import PostgresFinalize
 from reminders.ledger.scanning import PostgresScan
 from reminders.pipeline.deliver import Deliver, DeliverPolicy
 from reminders.pipeline.finalize import Finalize, RetryPolicy
-from reminders.pipeline.ports import Provider, can_look_up
+from reminders.pipeline.provider import Provider, can_look_up
 from reminders.pipeline.repair import RepairPolicy
 from reminders.pipeline.scan import Scan, ScanPolicy
 from reminders.providers import registry

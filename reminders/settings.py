@@ -8,14 +8,14 @@ from __future__ import annotations
 import difflib
 import logging
 import os
-import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, fields
 from pathlib import Path
 from typing import Any
 
-from reminders.domain.durations import parse_delays, parse_duration
+from reminders.domain.durations import parse_delays
 from reminders.domain.errors import SettingsError
+from reminders.settings_values import basic_auth, events, long_secret, schema, seconds, switch, whole
 
 logger = logging.getLogger(__name__)
 
@@ -84,82 +84,34 @@ class Settings:
         return self.in_flight or 4 * self.processes * self.concurrency
 
 
-def _whole(low: int, high: int) -> Callable[[str], int]:
-    def parse(text: str) -> int:
-        if not re.fullmatch(r"\d{1,9}", text, re.ASCII) or not low <= int(text) <= high:
-            raise ValueError(f"{text!r} is not a whole number from {low} to {high}")
-        return int(text)
-
-    return parse
-
-
-def _seconds(low: float, high: float) -> Callable[[str], float]:
-    def parse(text: str) -> float:
-        seconds = parse_duration(text)
-        if not low <= seconds <= high:
-            raise ValueError(f"{text!r} is outside {low:g} s to {high:g} s")
-        return seconds
-
-    return parse
-
-
-def _switch(text: str) -> bool:
-    known = {"1": True, "true": True, "yes": True, "on": True, "0": False, "false": False, "no": False, "off": False}
-    try:
-        return known[text.strip().lower()]
-    except KeyError:
-        raise ValueError(f"{text!r} is neither yes nor no") from None
-
-
-def _schema(text: str) -> str:
-    if not re.fullmatch(r"[a-z_][a-z0-9_]{0,30}", text, re.ASCII) or text.startswith("pg_"):
-        raise ValueError(f"{text!r} is no schema name; use lower-case letters, digits and _, at most 31")
-    return text
-
-
-def _events(text: str) -> str:
-    if text not in {"all", "control"}:
-        raise ValueError(f"{text!r} is neither all nor control")
-    return text
-
-
-def _basic_auth(text: str) -> Secret:
-    user, _, password = text.partition(":")
-    if not user or len(password) < 8:
-        raise ValueError("must be user:password with a password of at least 8 characters")
-    return Secret(text)
-
-
-def _long_secret(text: str) -> Secret:
-    if len(text) < 24:
-        raise ValueError("is too short for a signing secret; use at least 24 random characters")
-    return Secret(text)
+def _secret(read: Callable[[str], str]) -> Callable[[str], Secret]:
+    return lambda text: Secret(read(text))
 
 
 _YEAR = 366 * 86400.0
 _PARSERS: dict[str, Callable[[str], Any]] = {
     "home": Path,
-    "schema": _schema,
-    "scan_every": _seconds(1, 3600),
-    "batch": _whole(1, 10_000),
-    "in_flight": _whole(1, 1_000_000),
-    "lease": _seconds(1, 3600),
-    "redeliver": _seconds(1, 86400),
-    "claim": _seconds(1, 3600),
-    "http_deadline": _seconds(0.1, 600),
-    "visibility": _seconds(1, 86400),
-    "max_attempts": _whole(1, 1000),
+    "schema": schema,
+    "scan_every": seconds(1, 3600),
+    "batch": whole(1, 10_000),
+    "in_flight": whole(1, 1_000_000),
+    "lease": seconds(1, 3600),
+    "redeliver": seconds(1, 86400),
+    "claim": seconds(1, 3600),
+    "http_deadline": seconds(0.1, 600),
+    "visibility": seconds(1, 86400),
+    "max_attempts": whole(1, 1000),
     "retry_delays": parse_delays,
-    "max_wait": _seconds(1, _YEAR),
-    "dedup_window": _seconds(1, _YEAR),
-    "grace": _seconds(1, 3600),
-    "retention": _seconds(SHORTEST_RETENTION, 100 * _YEAR),
-    "processes": _whole(1, 64),
-    "concurrency": _whole(1, 1000),
-    "webhook_secret": _long_secret,
-    "allow_private": _switch,
-    "flower_auth": _basic_auth,
-    "flower_events": _events,
+    "max_wait": seconds(1, _YEAR),
+    "dedup_window": seconds(1, _YEAR),
+    "grace": seconds(1, 3600),
+    "retention": seconds(SHORTEST_RETENTION, 100 * _YEAR),
+    "processes": whole(1, 64),
+    "concurrency": whole(1, 1000),
+    "webhook_secret": _secret(long_secret),
+    "allow_private": switch,
+    "flower_auth": _secret(basic_auth),
+    "flower_events": events,
 }
 
 
@@ -186,58 +138,6 @@ def load(environ: Mapping[str, str] | None = None) -> Settings:
     if faults:
         raise SettingsError("\n".join(faults))
     return settings
-
-
-def check_addresses(settings: Settings) -> None:
-    """Raise `SettingsError` for an address that can be none of a Postgres or a Redis. Neither is asked.
-
-    For what connects by itself: an application may keep its own addresses under the same names and lend us connections.
-    """
-    faults = []
-    for name, secret, check in (
-        ("DATABASE_URL", settings.database_url, _postgres_fault),
-        ("REDIS_URL", settings.redis_url, _redis_fault),
-    ):
-        fault = secret and check(secret.reveal())
-        if fault:
-            faults.append(f"{name}: {fault}")
-    if faults:
-        raise SettingsError("\n".join(faults))
-
-
-_ADDRESS = re.compile(
-    r"(?P<scheme>[a-z][a-z0-9+.-]*)://(?:[^/?]*?(?::[^@]*)?@)?(?:\[[^\]]*\]|[^:/?#]*)(?::(?P<port>[^/?#]*))?(?:/(?P<path>[^?#]*))?",
-    re.IGNORECASE,
-)
-"""An authority's user and password may hold what URLs would escape: drivers take them so."""
-
-
-def _postgres_fault(text: str) -> str | None:
-    fault = _address_fault(text, r"postgres(ql)?(\+psycopg2)?", "Postgres")
-    return fault and f"{fault}\nWrite postgresql://user:password@host:5432/name"
-
-
-def _redis_fault(text: str) -> str | None:
-    fault = _address_fault(text, r"rediss?|unix|redis\+socket", "Redis")
-    found = _ADDRESS.match(text)
-    if fault is None and found and found["scheme"].lower().startswith("redis") and "+" not in found["scheme"]:
-        number = found["path"] or "0"
-        if not re.fullmatch(r"\d{1,5}", number, re.ASCII):
-            fault = f"has {number[:20]!r} for a database, which must be a number"
-    return fault and f"{fault}\nWrite redis://user:password@host:6379/0, or rediss:// for TLS"
-
-
-def _address_fault(text: str, schemes: str, what: str) -> str | None:
-    found = _ADDRESS.match(text)
-    if found is None:
-        return "is no URL"
-    if not re.fullmatch(schemes, found["scheme"], re.IGNORECASE):
-        return f"begins with {found['scheme'][:20]!r}, which is no {what}"
-    port = found["port"]
-    # Several hosts with a port each are left to the driver.
-    if port and "," not in port and not (re.fullmatch(r"\d{1,5}", port, re.ASCII) and 0 < int(port) < 65536):
-        return f"has {port[:20]!r} for a port, which must be a number from 1 to 65535"
-    return None
 
 
 def _bad_combinations(settings: Settings) -> list[str]:

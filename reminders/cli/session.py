@@ -31,7 +31,8 @@ from reminders.embedded_secret import with_laptop_defaults
 from reminders.ledger.database import CONNECT_TIMEOUT, Database, LockNotAvailable, check_connection
 from reminders.ledger.migrations import migrate, require_head
 from reminders.ledger.status import make_partitions
-from reminders.settings import Secret, Settings, check_addresses, load
+from reminders.settings import Secret, Settings, load
+from reminders.settings_addresses import check_addresses
 
 PATIENCE_MS = 10_000
 """How long a command waits for an application's open transaction that holds the row it wants to change."""

@@ -10,7 +10,8 @@ import click
 from reminders.celery_options import QUEUES
 from reminders.domain.errors import InvalidInput, RemindersError
 from reminders.process_lines import readiness_child, worker_children
-from reminders.settings import check_addresses, load
+from reminders.settings import load
+from reminders.settings_addresses import check_addresses
 from reminders.supervise import supervise
 
 

@@ -8,13 +8,16 @@ from datetime import datetime
 from typing import Any
 from uuid import UUID
 
+from reminders.domain.template import Template
+
 
 @dataclass(frozen=True, slots=True)
 class Delivery:
     """One claimed delivery.
 
     `attempt` counts from 1; it must not enter the body, which is the same for every attempt.
-    `body_format` is the rendering rule pinned by the first claim: a later release keeps rendering it.
+    `body_format` is the rendering rule pinned by the first claim: a later release keeps rendering it. `template` is the
+    version that it pinned, for channels whose messages are written by templates.
     """
 
     reminder_id: UUID
@@ -32,3 +35,4 @@ class Delivery:
     data: Mapping[str, Any] = field(repr=False)
     attempt: int
     body_format: int
+    template: Template | None = field(default=None, repr=False)

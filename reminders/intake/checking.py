@@ -12,7 +12,7 @@ from reminders.domain.request import ReminderRequest
 from reminders.intake.columns import to_arguments
 from reminders.intake.lines import Lines
 from reminders.intake.records import Records, Reject
-from reminders.pipeline.ports import Provider
+from reminders.pipeline.provider import Provider
 from reminders.pipeline.schedule import to_request
 from reminders.providers import registry
 from reminders.settings import Settings

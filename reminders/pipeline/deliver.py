@@ -16,7 +16,8 @@ from reminders.domain.identity import uuid7
 from reminders.domain.look_ups import LookUp, Undecided
 from reminders.domain.outcomes import Outcome, Unknown
 from reminders.pipeline.finalize import Finalize
-from reminders.pipeline.ports import Claim, ClaimLedger, LooksUp, Provider, Report, can_look_up
+from reminders.pipeline.ports import Claim, ClaimLedger, Report
+from reminders.pipeline.provider import LooksUp, Provider, can_look_up
 from reminders.settings import FINALIZE_BUDGET
 
 logger = logging.getLogger(__name__)

@@ -6,55 +6,13 @@ from collections.abc import Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from datetime import datetime
-from typing import Protocol, runtime_checkable
+from typing import Protocol
 from uuid import UUID
 
 from reminders.domain.delivery import Delivery
-from reminders.domain.look_ups import LookUp
 from reminders.domain.outcomes import Outcome, Retry
 from reminders.domain.retry_policy import Bury, LetterKind, OnUnknown, Park, Wait
 from reminders.pipeline.shares import InFlight
-
-
-class Provider(Protocol):
-    """One channel's way out."""
-
-    channel: str
-    deduplicates: bool
-    """Whether destinations of this channel are expected to apply one delivery key once (can be set per destination)."""
-    body_format: int
-    """The rendering rule that a first claim pins; `render` must keep supporting every earlier number."""
-
-    def ready(self) -> None:
-        """Raise `SettingsError` unless this process can send; asked when a worker starts."""
-
-    def check_destination(self, destination: str) -> None:
-        """Raise `InvalidInput("destination", ...)` unless the channel can deliver there."""
-
-    def render(self, delivery: Delivery) -> bytes:
-        """The body for every attempt at this delivery: a pure function of it, without `attempt` and the clock."""
-
-    def send(self, delivery: Delivery, body: bytes, deadline: float) -> Outcome:
-        """Make the one call. Returns within `deadline` seconds whatever the far side does, and never raises."""
-
-
-@runtime_checkable
-class LooksUp(Protocol):
-    """What a provider has besides, if its far side can be asked whether it knows a delivery key."""
-
-    looks_up: bool
-    """Whether it can be asked, with the settings at hand."""
-
-    def look_up(self, delivery: Delivery, deadline: float) -> LookUp:
-        """Ask for the delivery's key. Returns within `deadline` seconds whatever the far side does, and never raises.
-
-        `Absent` only if no earlier attempt at the key took effect, and none that is still under way will.
-        """
-
-
-def can_look_up(provider: Provider) -> LooksUp | None:
-    """The provider as one that looks keys up, if it does."""
-    return provider if isinstance(provider, LooksUp) and provider.looks_up else None
 
 
 @dataclass(frozen=True, slots=True)

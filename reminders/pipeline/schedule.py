@@ -9,7 +9,7 @@ from typing import Any
 from reminders.calendar.zones import load_zone, to_instant
 from reminders.domain.errors import InvalidInput
 from reminders.domain.request import LIMITS, ReminderRequest, new_request
-from reminders.pipeline.ports import Provider
+from reminders.pipeline.provider import Provider
 
 
 def to_request(

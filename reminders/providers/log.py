@@ -7,7 +7,7 @@ import logging
 from reminders.domain.delivery import Delivery
 from reminders.domain.errors import InvalidInput
 from reminders.domain.outcomes import Delivered, Outcome
-from reminders.pipeline.ports import Provider
+from reminders.pipeline.provider import Provider
 from reminders.settings import Settings
 
 BODY_FORMAT = 1
@@ -21,7 +21,7 @@ def provider(settings: Settings) -> Provider:  # noqa: ARG001 (the signature eve
 
 
 class LogProvider:
-    """See `reminders.pipeline.ports.Provider`. The key is in the line: who reads the log can tell a repeat."""
+    """See `reminders.pipeline.provider.Provider`. The key is in the line: who reads the log can tell a repeat."""
 
     channel = "log"
     deduplicates = True

@@ -7,7 +7,7 @@ from functools import cache, lru_cache
 from importlib.metadata import EntryPoint, entry_points
 
 from reminders.domain.errors import InvalidInput, SettingsError
-from reminders.pipeline.ports import Provider
+from reminders.pipeline.provider import Provider
 from reminders.settings import Settings
 
 GROUP = "reminders.providers"

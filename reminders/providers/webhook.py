@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING
 from reminders.domain.delivery import Delivery
 from reminders.domain.errors import InvalidInput, SettingsError
 from reminders.domain.outcomes import Outcome, Rejected, Retry
-from reminders.pipeline.ports import Provider
+from reminders.pipeline.provider import Provider
 from reminders.providers.destination_url import parse_destination
 from reminders.providers.signing import derive_secret, sign
 from reminders.settings import Settings
@@ -38,7 +38,7 @@ def provider(settings: Settings) -> Provider:
 
 
 class WebhookProvider:
-    """See `reminders.pipeline.ports.Provider`. `clock` gives Unix time in seconds, for the signature's timestamp."""
+    """See `reminders.pipeline.provider.Provider`. `clock` gives Unix time in seconds, for the signature's timestamp."""
 
     channel = CHANNEL
     deduplicates = True

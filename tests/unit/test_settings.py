@@ -9,7 +9,8 @@ from pathlib import Path
 import pytest
 
 from reminders.domain.errors import SettingsError
-from reminders.settings import LATER_RELEASES, PREFIX, Secret, Settings, check_addresses, load
+from reminders.settings import LATER_RELEASES, PREFIX, Secret, Settings, load
+from reminders.settings_addresses import check_addresses
 
 SECRETS = {
     "DATABASE_URL": "postgresql://u:hunter22@h/d",

@@ -1,0 +1,42 @@
+"""Templates: the text of a message, as one immutable version, and what a delivery says when it cannot be filled in."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from uuid import UUID
+
+from reminders.domain.errors import RemindersError
+
+
+@dataclass(frozen=True, slots=True)
+class Template:
+    """One version, never changed once it is stored, so that every attempt at a delivery says the same.
+
+    `tenant_id` is empty for a template of all tenants, `locale` for the one that serves every locale without its own.
+    `parts` is source text by name: `subject`, `text` and `html` for e-mail, `text` for SMS.
+    """
+
+    id: UUID
+    tenant_id: str
+    kind: str
+    channel: str
+    locale: str
+    version: int
+    parts: Mapping[str, str] = field(repr=False)
+
+    @property
+    def name(self) -> str:
+        """What a person calls it: tenant, kind, channel, locale and version."""
+        return f"{self.tenant_id or '*'}/{self.kind}/{self.channel}/{self.locale or '*'}@{self.version}"
+
+
+class TemplateFault(RemindersError):
+    """A template that is missing, is no template, or needs a name that the reminder's data lack.
+
+    The message names template, part and line, and holds no value of the data.
+    """
+
+    def __init__(self, where: str, part: str | None, line: int | None, message: str) -> None:
+        place = where + (f", {part}" if part else "") + (f", line {line}" if line else "")
+        super().__init__(f"{place}: {message}")

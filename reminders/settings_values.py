@@ -1,0 +1,67 @@
+"""What single settings may be. Each reader takes the text and raises `ValueError`, which says what is wrong with it.
+
+The text of a secret is never repeated.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+
+from reminders.domain.durations import parse_duration
+
+
+def whole(low: int, high: int) -> Callable[[str], int]:
+    """A reader of whole numbers from `low` to `high`."""
+
+    def parse(text: str) -> int:
+        if not re.fullmatch(r"\d{1,9}", text, re.ASCII) or not low <= int(text) <= high:
+            raise ValueError(f"{text!r} is not a whole number from {low} to {high}")
+        return int(text)
+
+    return parse
+
+
+def seconds(low: float, high: float) -> Callable[[str], float]:
+    """A reader of durations from `low` to `high` seconds."""
+
+    def parse(text: str) -> float:
+        given = parse_duration(text)
+        if not low <= given <= high:
+            raise ValueError(f"{text!r} is outside {low:g} s to {high:g} s")
+        return given
+
+    return parse
+
+
+def switch(text: str) -> bool:
+    known = {"1": True, "true": True, "yes": True, "on": True, "0": False, "false": False, "no": False, "off": False}
+    try:
+        return known[text.strip().lower()]
+    except KeyError:
+        raise ValueError(f"{text!r} is neither yes nor no") from None
+
+
+def schema(text: str) -> str:
+    if not re.fullmatch(r"[a-z_][a-z0-9_]{0,30}", text, re.ASCII) or text.startswith("pg_"):
+        raise ValueError(f"{text!r} is no schema name; use lower-case letters, digits and _, at most 31")
+    return text
+
+
+def events(text: str) -> str:
+    if text not in {"all", "control"}:
+        raise ValueError(f"{text!r} is neither all nor control")
+    return text
+
+
+def basic_auth(text: str) -> str:
+    user, _, password = text.partition(":")
+    if not user or len(password) < 8:
+        raise ValueError("must be user:password with a password of at least 8 characters")
+    return text
+
+
+def long_secret(text: str) -> str:
+    if len(text) < 24:
+        raise ValueError("is too short for a signing secret; use at least 24 random characters")
+    return text
