@@ -81,7 +81,7 @@ def test_absent_parts_and_fractions_of_a_second():
 
 @pytest.mark.parametrize(
     "changed",
-    [{"body_format": 0}, {"body_format": 2}, {"due_at": datetime(2026, 1, 1)}, {"data": {"n": float("nan")}}],  # noqa: DTZ001
+    [{"body_format": 0}, {"body_format": 2}, {"due_at": datetime(2026, 1, 1)}, {"data": {"n": float("nan")}}],
 )
 def test_what_cannot_be_rendered_raises_value_error(changed):
     with pytest.raises(ValueError):

@@ -109,7 +109,7 @@ def test_another_zone_is_another_content_even_at_the_same_instant(world):
 
 def test_a_wall_time_is_read_in_its_zone(world):
     made = world.schedule()
-    moved = move(world, made, due_at=datetime(2030, 7, 1, 9, 30), zone="Europe/Berlin")  # noqa: DTZ001
+    moved = move(world, made, due_at=datetime(2030, 7, 1, 9, 30), zone="Europe/Berlin")
     assert moved.due_at == datetime(2030, 7, 1, 7, 30, tzinfo=UTC)
 
 
