@@ -5,7 +5,8 @@ from __future__ import annotations
 import subprocess
 import sys
 import threading
-from collections.abc import Mapping
+import time
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
 from signal import SIGCONT, SIGKILL, SIGTERM
@@ -54,7 +55,7 @@ class Line:
         self._remember(psutil.Process(self._process.pid))
 
     def parent(self) -> psutil.Process | None:
-        return self._seen[self._process.pid] if self._process.poll() is None else None
+        return self._seen.get(self._process.pid) if self._process.poll() is None else None
 
     def children(self) -> list[psutil.Process]:
         """The living Celery processes of the present parent, oldest first."""
@@ -100,5 +101,22 @@ class Line:
         for process in self._seen.values():
             with suppress(psutil.NoSuchProcess):
                 process.send_signal(SIGKILL)
-        psutil.wait_procs(list(self._seen.values()), 10)
+        wait_for_ends(list(self._seen.values()), 10.0)
         self._log.close()
+
+
+def wait_for_ends(processes: Sequence[psutil.Process], seconds: float) -> None:
+    """Return when none of them lives, or after `seconds`.
+
+    Not `psutil.wait_procs`: it raises for a process that somebody else reaps at that instant.
+    """
+    end = time.monotonic() + seconds
+    while time.monotonic() < end and any(map(_lives, processes)):
+        time.sleep(0.05)
+
+
+def _lives(process: psutil.Process) -> bool:
+    try:
+        return process.is_running() and process.status() != psutil.STATUS_ZOMBIE
+    except psutil.NoSuchProcess:
+        return False

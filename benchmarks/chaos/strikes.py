@@ -11,7 +11,7 @@ from dataclasses import dataclass
 import psutil
 import redis
 
-from benchmarks.chaos.lines import Line
+from benchmarks.chaos.lines import Line, wait_for_ends
 from benchmarks.chaos.plan import Fault
 from benchmarks.chaos.servers import SERVERS, Servers
 
@@ -116,7 +116,7 @@ class Strikes:
             case "kill server" | "lose data":
                 self._note(fault)
                 processes[0].kill()
-                psutil.wait_procs(processes[:1], 10)
+                wait_for_ends(processes[:1], 10.0)
                 if fault.act == "lose data":
                     self._servers.forget_redis()
                 self._calm.wait(fault.seconds)
