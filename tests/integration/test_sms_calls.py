@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import json
+import re
 import socket
 import threading
 import time
 from base64 import b64encode
 from collections.abc import Iterator
 from datetime import timedelta
+from pathlib import Path
 from urllib.parse import parse_qs
 
 import pytest
@@ -19,6 +21,7 @@ from reminders.providers.sms import SmsProvider
 from reminders.settings import Secret, Settings
 from sms_samples import TEXT, TO, delivery
 
+PAGE = Path(__file__).resolve().parents[2] / "docs" / "sms.md"
 SID = f"SM{0:032x}"
 HELD = timedelta(minutes=15)
 PAUSE = "Retry-After: 90\r\n"
@@ -137,6 +140,24 @@ def test_each_row_of_the_table(gateway, row):
         assert (type(outcome), outcome.error_class) == (wanted, error_class)
     assert len(gateway.messages) == count
     assert len(gateway.creates) == 1
+
+
+def as_documented(row: str) -> str:
+    _, wanted, error_class, _ = ROWS[row]
+    name, besides = (wanted.__name__, "") if isinstance(wanted, type) else ("Blocked", "")
+    if isinstance(wanted, Blocked):
+        place = "the number" if wanted.scope == "destination" else "the tenant's SMS"
+        asked = " (as asked)" if "asked to wait" in row else ""
+        besides = f": {place}, for {wanted.after}{asked}"
+        error_class = wanted.error_class
+    return f"| {row} | `{name}`{besides} | {f'`{error_class}`' if error_class else ''} |"
+
+
+def test_the_page_shows_what_each_row_comes_to():
+    match = re.search(r"<!-- rows -->\n(.*?)\n<!-- /rows -->", PAGE.read_text(), re.DOTALL)
+    assert match is not None
+    head = "| the gateway answers | outcome | class |\n|---|---|---|\n"
+    assert match[1] == head + "\n".join(map(as_documented, ROWS))
 
 
 def test_a_redirect_is_not_followed(gateway):
