@@ -15,7 +15,16 @@ from typing import Any
 
 from reminders.domain.durations import parse_delays
 from reminders.domain.errors import SettingsError
-from reminders.settings_values import basic_auth, events, long_secret, schema, seconds, switch, whole
+from reminders.settings_values import (
+    basic_auth,
+    events,
+    gateway_url,
+    long_secret,
+    schema,
+    seconds,
+    switch,
+    whole,
+)
 
 logger = logging.getLogger(__name__)
 
@@ -24,7 +33,7 @@ FINALIZE_BUDGET = 5.0
 """Seconds kept free, inside the claim and inside the shutdown grace, for recording an outcome."""
 SHORTEST_RETENTION = 86400.0
 """Seconds for which what has ended is kept at least: `90` for ninety days is a slip that deletes nearly everything."""
-LATER_RELEASES = frozenset({"SMTP_URL", "SMS_URL", "KEYS", "REDIS_CA", "NEW_TENANTS", "DISPATCHER"})
+LATER_RELEASES = frozenset({"SMTP_URL", "KEYS", "REDIS_CA", "NEW_TENANTS", "DISPATCHER"})
 """Names the design reserves; they have no effect yet, and a process that sees one says so."""
 
 
@@ -74,6 +83,8 @@ class Settings:
     processes: int = 2
     concurrency: int = 32
     webhook_secret: Secret | None = None
+    sms_url: Secret | None = None
+    sms_max_parts: int = 4
     allow_private: bool = False
     flower_auth: Secret | None = None
     flower_events: str = "all"
@@ -109,6 +120,8 @@ _PARSERS: dict[str, Callable[[str], Any]] = {
     "processes": whole(1, 64),
     "concurrency": whole(1, 1000),
     "webhook_secret": _secret(long_secret),
+    "sms_url": _secret(gateway_url),
+    "sms_max_parts": whole(1, 10),
     "allow_private": switch,
     "flower_auth": _secret(basic_auth),
     "flower_events": events,

@@ -61,6 +61,15 @@ def basic_auth(text: str) -> str:
     return text
 
 
+def gateway_url(text: str) -> str:
+    """The address of an SMS gateway. The rest of it is read by the gateway's adapter, which its scheme names."""
+    if not re.match(r"[a-z][a-z0-9]*(\+http)?://[^/?#@]+@[^/?#@]", text, re.ASCII):
+        raise ValueError(
+            "must be an address with credentials, as twilio://ACCOUNT_SID:AUTH_TOKEN@api.twilio.com?from=+49..."
+        )
+    return text
+
+
 def long_secret(text: str) -> str:
     if len(text) < 24:
         raise ValueError("is too short for a signing secret; use at least 24 random characters")

@@ -17,7 +17,8 @@ class Delivery:
 
     `attempt` counts from 1; it must not enter the body, which is the same for every attempt.
     `body_format` is the rendering rule pinned by the first claim: a later release keeps rendering it. `template` is the
-    version that it pinned, for channels whose messages are written by templates.
+    version that it pinned, for channels whose messages are written by templates. `claimed_at` is when this attempt was
+    claimed, `uncertain_since` when the first one was whose outcome is unknown (None if none is); both by Postgres's clock.
     """
 
     reminder_id: UUID
@@ -36,3 +37,5 @@ class Delivery:
     attempt: int
     body_format: int
     template: Template | None = field(default=None, repr=False)
+    claimed_at: datetime | None = None
+    uncertain_since: datetime | None = None

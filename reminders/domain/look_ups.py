@@ -27,12 +27,13 @@ class Absent:
 
 @dataclass(frozen=True, slots=True)
 class Undecided:
-    """No answer, or none that decides."""
+    """No answer, or none that decides. `final` says that asking again would not help: a person must look."""
 
     error_class: str
     reason: str
     status_code: int | None = None
     timed_out: bool = False
+    final: bool = False
 
 
 LookUp = Found | Absent | Undecided
@@ -70,6 +71,6 @@ def decide_after_look_up(
             return Bury("destination") if attempts_used >= max_attempts or waited > max_wait else Park(0.0, "deliver")
         case Undecided():
             seconds = next_delay(attempts_used, delays, jitter)
-            if attempts_used >= max_attempts or waited + seconds > max_wait:
+            if answer.final or attempts_used >= max_attempts or waited + seconds > max_wait:
                 return Bury("unknown")
             return Park(seconds, "retry" if answer.timed_out else "deliver")

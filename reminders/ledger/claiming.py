@@ -17,7 +17,7 @@ from reminders.ledger.putting_off import MAX_WAIT, PUT_OFF_IF_HELD
 from reminders.ledger.statement import Statement
 from reminders.pipeline.ports import Claim
 
-_CLAIMED = """SELECT d.claim_number, d.claimed_at, d.on_unknown, d.uncertain_since IS NOT NULL, d.body_format, d.body_hash,
+_CLAIMED = """SELECT d.claim_number, d.claimed_at, d.on_unknown, d.uncertain_since, d.body_format, d.body_hash,
        extract(epoch FROM d.claimed_at - d.budget_started_at - COALESCE(d.held_for, '0'))::float8, r.attempts, r.retry_delays,
        r.tenant_id, r.user_id, r.kind, r.channel, r.destination_id::text, r.destination, r.due_at, r.zone, r.reference,
        r.slot, r.data::text
@@ -171,7 +171,7 @@ class PostgresClaims:
 
 
 def _claim(reminder_id: UUID, delivery_key: str, row: Row) -> Claim:
-    number, claimed_at, on_unknown, uncertain, body_format, body_hash, waited, attempts, delays, *columns = row
+    number, claimed_at, on_unknown, uncertain_since, body_format, body_hash, waited, attempts, delays, *columns = row
     tenant, user, kind, channel, place_id, address, due_at, zone, reference, slot, data = columns
     delivery = Delivery(
         reminder_id=reminder_id,
@@ -189,13 +189,15 @@ def _claim(reminder_id: UUID, delivery_key: str, row: Row) -> Claim:
         data=json.loads(data),
         attempt=number,
         body_format=body_format,
+        claimed_at=claimed_at,
+        uncertain_since=uncertain_since,
     )
     return Claim(
         delivery=delivery,
         claim_number=number,
         claimed_at=claimed_at,
         on_unknown=on_unknown,
-        uncertain=uncertain,
+        uncertain=uncertain_since is not None,
         attempts=attempts,
         waited=waited,
         body_hash=None if body_hash is None else bytes(body_hash),

@@ -95,6 +95,9 @@ class Deliver:
         looking = can_look_up(provider)
         if looking is None:
             return self.finalize.give_back(claim, NO_PROVIDER_AGAIN_AFTER)
+        unsettled = claim.unsettled(looking.settle)
+        if unsettled > 0:
+            return self.finalize.give_back(claim, unsettled)
         if not self._still_fits(asked_at):
             return self.finalize.give_back(claim, CALL_AGAIN_AFTER)
         started = time.monotonic()

@@ -209,6 +209,11 @@ class Claim:
         """Whether it is the right to ask the far side for the key, and not to send."""
         return self.uncertain and self.on_unknown == "look_up"
 
+    def unsettled(self, settle: float) -> float:
+        """For how many seconds more, of `settle` since the attempt in doubt was claimed, the far side is not asked."""
+        since = self.delivery.uncertain_since
+        return 0.0 if since is None else settle - (self.claimed_at - since).total_seconds()
+
 
 @dataclass(frozen=True, slots=True)
 class Report:

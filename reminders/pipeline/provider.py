@@ -40,6 +40,8 @@ class LooksUp(Protocol):
 
     looks_up: bool
     """Whether it can be asked, with the settings at hand."""
+    settle: float
+    """Seconds after the claim of the attempt in doubt before which its answer would mean nothing; nobody asks earlier."""
 
     def look_up(self, delivery: Delivery, deadline: float) -> LookUp:
         """Ask for the delivery's key. Returns within `deadline` seconds whatever the far side does, and never raises.

@@ -1,4 +1,4 @@
-"""One POST to one checked address under one deadline: the standard library's HTTP, with nothing done on its own.
+"""One request to one checked address under one deadline: the standard library's HTTP, with nothing done on its own.
 
 `http.client` follows no redirect, repeats nothing, reads neither proxy variables nor `.netrc`, decompresses nothing and
 logs no address. What is added here: the deadline, the check of the address, knowing whether anything was sent, a bound
@@ -47,7 +47,7 @@ class Answer:
 
 
 class HttpClient:
-    """Posts, and keeps up to `idle_limit` connections open between calls. Any number of threads may share one."""
+    """Posts and gets, and keeps up to `idle_limit` connections open between calls. Any number of threads may share one."""
 
     def __init__(self, *, allow_private: bool, idle_limit: int) -> None:
         self._allow_private = allow_private
@@ -57,9 +57,17 @@ class HttpClient:
 
     def post(self, target: Target, headers: Mapping[str, str], body: bytes, deadline: float) -> Answer | Outcome:
         """Send `body` once. Returns the answer, or what its absence means; within `deadline` seconds; never raises."""
-        call = Call(deadline)
+        return self._exchange("POST", target, headers, body, Call(deadline))
+
+    def get(self, target: Target, headers: Mapping[str, str], deadline: float) -> Answer | Outcome:
+        """Ask once, in the same way. What stands for an absent answer is written for posts; it sent nothing."""
+        return self._exchange("GET", target, headers, None, Call(deadline))
+
+    def _exchange(
+        self, method: str, target: Target, headers: Mapping[str, str], body: bytes | None, call: Call
+    ) -> Answer | Outcome:
         try:
-            return self._post(target, headers, body, call)
+            return self._request(method, target, headers, body, call)
         except Exception as error:  # noqa: BLE001 (whatever happens, the attempt needs an outcome)
             outcome = outcome_of_failure(error, sent=call.sent)
             if outcome.error_class == "internal":
@@ -68,14 +76,16 @@ class HttpClient:
                 logger.error("%s during a call\n%s", type(error).__name__, where)  # noqa: TRY400
             return outcome
 
-    def _post(self, target: Target, headers: Mapping[str, str], body: bytes, call: Call) -> Answer:
+    def _request(
+        self, method: str, target: Target, headers: Mapping[str, str], body: bytes | None, call: Call
+    ) -> Answer:
         if not all(_HEADER_VALUE.fullmatch(value) for value in headers.values()):
             raise Unsendable("a header value")
         origin = (target.scheme, target.host, target.port)
         connection = self._idle.take(origin) or self._connect(target, call)
         keep_seconds = 0.0
         try:
-            answer, keep_seconds = connection.post(target.path, headers, body, call)
+            answer, keep_seconds = connection.exchange(method, target.path, headers, body, call)
         finally:
             if keep_seconds > 0:
                 self._idle.keep(origin, connection, keep_seconds)
@@ -156,11 +166,13 @@ class _Connection(http.client.HTTPConnection):
         pending = isinstance(self.sock, ssl.SSLSocket) and self.sock.pending()
         return not pending and not self._poll.poll(0)
 
-    def post(self, path: str, headers: Mapping[str, str], body: bytes, call: Call) -> tuple[Answer, float]:
+    def exchange(
+        self, method: str, path: str, headers: Mapping[str, str], body: bytes | None, call: Call
+    ) -> tuple[Answer, float]:
         """The answer, and for how many seconds the connection may be kept (0: not at all)."""
         self.sock.call = call
         self._outgoing.clear()
-        self.request("POST", path, body, headers)
+        self.request(method, path, body, headers)
         self._transmit(b"".join(self._outgoing), call)
         response = self.getresponse()
         pieces = []

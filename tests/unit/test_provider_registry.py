@@ -34,7 +34,7 @@ def installed(monkeypatch):
 
 
 def test_the_built_in_channels_are_installed():
-    assert {"log", "webhook"} <= set(registry.channels())
+    assert {"log", "sms", "webhook"} <= set(registry.channels())
     assert list(registry.channels()) == sorted(registry.channels())
 
 
@@ -51,7 +51,7 @@ def test_an_unknown_channel_is_refused_with_the_known_ones(name):
     with pytest.raises(InvalidInput) as refusal:
         registry.load(name, Settings())
     assert refusal.value.field == "channel"
-    assert "known channels: log, webhook" in refusal.value.reason
+    assert f"known channels: {', '.join(registry.channels())}" in refusal.value.reason
     assert len(refusal.value.reason) < 200
 
 

@@ -17,6 +17,7 @@ SECRETS = {
     "REDIS_URL": "rediss://:hunter22@h",
     "REMINDERS_WEBHOOK_SECRET": "hunter22-hunter22-hunter22",
     "REMINDERS_FLOWER_AUTH": "ops:hunter22",
+    "REMINDERS_SMS_URL": "twilio://AC17:hunter22@gateway?from=Acme",
 }
 
 

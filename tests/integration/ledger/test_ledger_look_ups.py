@@ -269,3 +269,39 @@ def test_a_look_up_that_no_longer_fits_into_the_claim_is_not_made(world):
     provider = AskedProvider()
     assert run(world, made, provider, 1, clock=lambda: next(clock)) == "given_back"
     assert provider.asked == []
+
+
+def test_nobody_asks_before_the_far_side_can_know(world):
+    """However soon the look-up comes due; and waiting burns nothing."""
+    provider = AskedProvider(LOST)
+    provider.settle = 90.0
+    made = lost(world, provider)
+    assert run(world, made, provider, 0.2) == "given_back"
+    assert provider.asked == []
+    claimed_at = world.column("notification_deliveries", "uncertain_since", made.id)
+    wake_at = world.column("due", "wake_at", made.id)
+    assert abs((wake_at - claimed_at).total_seconds() - 90) < 1
+    assert run(world, made, provider, 1.6) == "delivered"
+    assert (len(provider.calls), len(provider.asked)) == (1, 1)
+    assert len(world.attempts(made.id)) == 2
+
+
+def test_after_a_workers_death_too_nobody_asks_before_the_far_side_can_know(world):
+    made = world.schedule(deduplicates=False)
+    world.opened(made)
+    world.repair()
+    provider = AskedProvider()
+    provider.settle = 90.0
+    assert run(world, made, provider, (CLAIM + 2) / MINUTE) == "given_back"
+    assert provider.asked == []
+    assert run(world, made, provider, 2) == "delivered"
+    assert provider.asked == [made.delivery_key]
+
+
+def test_what_asking_again_cannot_decide_goes_to_review_at_once(world):
+    provider = AskedProvider(LOST, answers=[Undecided("several_found", "two", final=True)])
+    made = lost(world, provider)
+    assert run(world, made, provider, 1) == "dead"
+    assert world.letters(made.id) == [("unknown", "open", "several_found")]
+    assert uncertain(world, made) is not None
+    assert (len(provider.calls), len(provider.asked)) == (1, 1)

@@ -104,6 +104,7 @@ class AskedProvider(ScriptedProvider):
     """One whose far side can be asked for a key: answers with the next of `answers`, or has found it."""
 
     looks_up = True
+    settle = 0.0
 
     def __init__(self, *outcomes: Any, answers: Sequence[Any] = ()) -> None:
         super().__init__(*outcomes)
