@@ -2,9 +2,9 @@
 
 Application code needs only this module; importing it imports no Celery. The map of the package:
 
-    api.py        what stands here, inside the caller's own transaction
+    api.py        what stands here, inside the caller's own transaction; series.py of it what recurs
     domain/       pure values and rules
-    pipeline/     one file per stage: schedule, scan, publish, deliver, finalize, repair
+    pipeline/     one file per stage: schedule, plan, scan, publish, deliver, finalize, repair
     ledger/       all SQL
     providers/    one file per channel          broker/   Redis through kombu
     calendar/     zones and wall times          intake/   files of reminders
@@ -17,8 +17,32 @@ from reminders.domain.errors import Conflict, InvalidInput, NotFound, Refused, R
 
 if TYPE_CHECKING:
     from reminders.api import cancel, get, reschedule, schedule, schedule_many
+    from reminders.series import (
+        cancel_series,
+        edit_series,
+        get_series,
+        move_occurrence,
+        pause_series,
+        restore_occurrence,
+        resume_series,
+        schedule_series,
+        skip_occurrence,
+    )
 
 _FROM_API = frozenset({"cancel", "get", "reschedule", "schedule", "schedule_many"})
+_FROM_SERIES = frozenset(
+    {
+        "cancel_series",
+        "edit_series",
+        "get_series",
+        "move_occurrence",
+        "pause_series",
+        "restore_occurrence",
+        "resume_series",
+        "schedule_series",
+        "skip_occurrence",
+    }
+)
 
 
 def __getattr__(name: str) -> Any:
@@ -27,6 +51,10 @@ def __getattr__(name: str) -> Any:
         from reminders import api  # noqa: PLC0415 - the point of it
 
         return getattr(api, name)
+    if name in _FROM_SERIES:
+        from reminders import series  # noqa: PLC0415 - the same
+
+        return getattr(series, name)
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
 
 
@@ -37,8 +65,17 @@ __all__ = [
     "Refused",
     "RemindersError",
     "cancel",
+    "cancel_series",
+    "edit_series",
     "get",
+    "get_series",
+    "move_occurrence",
+    "pause_series",
     "reschedule",
+    "restore_occurrence",
+    "resume_series",
     "schedule",
     "schedule_many",
+    "schedule_series",
+    "skip_occurrence",
 ]

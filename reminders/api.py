@@ -148,10 +148,10 @@ def get(connection: CallersConnection, reminder_id: UUID | str) -> Reminder:
     return reading.get(connection, _settings().schema, _uuid(reminder_id))
 
 
-def _uuid(value: UUID | str) -> UUID:
+def _uuid(value: UUID | str, field: str = "reminder_id") -> UUID:
     if isinstance(value, UUID):
         return value
     try:
         return UUID(value)
     except (ValueError, AttributeError, TypeError):
-        raise InvalidInput("reminder_id", f"{str(value)[:64]!r} is no UUID") from None
+        raise InvalidInput(field, f"{str(value)[:64]!r} is no UUID") from None

@@ -2,5 +2,6 @@
 
 TABLES = (
     "ticks", "dead_letters", "delivery_attempts", "notification_deliveries", "due", "reminders", "destinations",
-    "channel_holds", "tenant_policies", "keys_seen", "purges", "shutdowns", "pauses",
+    "channel_holds", "tenant_policies", "keys_seen", "purges", "shutdowns", "pauses", "series", "series_skips",
+    "lateness_policies",
 )  # fmt: skip

@@ -26,6 +26,7 @@ LOOKED_AT = 400
 """How many occurrences are looked at, to refuse a series that fires too often."""
 _APART = timedelta(days=2)
 """Wall times further apart than this keep their order as instants: no zone has ever changed by more than a day."""
+_HOUR = timedelta(hours=1)
 
 
 @dataclass(frozen=True, slots=True, order=True)
@@ -94,7 +95,9 @@ class Recurrence:
         left_out = frozenset(self.left_out)
         extra = (self._of_wall(wall) for wall in sorted(set(self.extra)) if since is None or wall >= since)
         if self.rule is not None and self.rule.elapsed:
-            both = heapq.merge(self._of_rule(since), sorted(extra), key=lambda occurrence: occurrence.at)
+            # These come in the order of instants by themselves: nothing long before has to be looked at.
+            counted = self._of_rule(None if instant is None else _naive(instant) - _HOUR)
+            both = heapq.merge(counted, sorted(extra), key=lambda occurrence: occurrence.at)
             return (found for found in both if found.wall not in left_out)
         merged = heapq.merge(self._of_rule(since), extra, key=lambda occurrence: occurrence.wall)
         return _back_in_order(found for found in merged if found.wall not in left_out)

@@ -52,6 +52,9 @@ class ReminderRequest:
     identity_key: bytes
     request_hash: bytes
     delivery_key: str
+    series_id: UUID | None = None
+    """Of an occurrence: its series, and which of its turns it is."""
+    recurrence_id: str | None = None
 
 
 def new_request(

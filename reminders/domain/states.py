@@ -29,7 +29,7 @@ DeliveryStatus = Literal[
 
 LIVE: frozenset[ReminderStatus] = frozenset({"pending", "leased", "published", "sending", "held"})
 TERMINAL: frozenset[ReminderStatus] = frozenset({"delivered", "suppressed", "cancelled", "expired", "shadowed", "dead"})
-"""Ends by themselves. A person's `reschedule`, `redrive`, `discard`, `resolve` or `cancel`, or a success that is reported late, leads out."""
+"""Ends by themselves. A person's `reschedule`, `redrive`, `discard`, `resolve` or `cancel`, an edit of its series, or a success that is reported late, leads out."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,7 +47,7 @@ def _moves(*rows: tuple[str | None, str, str, str]) -> tuple[Transition, ...]:
 
 
 REMINDER_TRANSITIONS: tuple[Transition, ...] = _moves(
-    (None, "pending", "no reminder has this identity", "schedule"),
+    (None, "pending", "no reminder has this identity", "schedule; plan"),
     ("pending", "leased", "`wake_at` has passed and nobody holds the row", "scan: lease"),
     ("leased", "leased", "the lease has ended", "scan: lease"),
     ("leased", "published", "still leased under the scan's own token", "scan: publish"),
@@ -66,25 +66,25 @@ REMINDER_TRANSITIONS: tuple[Transition, ...] = _moves(
     ("pending", "delivered", "`expires_at` has passed, but an earlier attempt's success came late", "scan: give up"),
     ("leased", "delivered", "an earlier attempt's success came late", "scan: give up; deliver: refused claim"),
     ("published", "delivered", "an earlier attempt's success came late", "scan: give up; deliver: refused claim"),
-    ("pending", "cancelled", "no claim is open, no attempt is unknown", "cancel"),
-    ("leased", "cancelled", "no claim is open, no attempt is unknown", "cancel"),
-    ("published", "cancelled", "no claim is open, no attempt is unknown", "cancel"),
+    ("pending", "cancelled", "no claim is open, no attempt is unknown", "cancel; series: withdraw"),
+    ("leased", "cancelled", "no claim is open, no attempt is unknown", "cancel; series: withdraw"),
+    ("published", "cancelled", "no claim is open, no attempt is unknown", "cancel; series: withdraw"),
     ("dead", "cancelled", "no attempt is unknown; or it is resolved as not sent, and cancellation was requested", "cancel; resolve"),
     ("expired", "cancelled", "no attempt is unknown", "cancel"),
     ("pending", "dead", "an earlier attempt is unknown, and `expires_at` has passed or it was cancelled; or it has waited too long", "scan: give up; cancel"),
-    ("pending", "pending", "no attempt is unknown; or its destination is held", "scan: lease; reschedule"),
-    ("leased", "pending", "no attempt is unknown; or its destination or channel is held", "scan: lease; deliver: refused claim; reschedule"),
-    ("published", "pending", "no attempt is unknown; or its destination or channel is held", "scan: lease; deliver: refused claim; reschedule"),
+    ("pending", "pending", "no attempt is unknown; or its destination is held", "scan: lease; reschedule; series: move"),
+    ("leased", "pending", "no attempt is unknown; or its destination or channel is held", "scan: lease; deliver: refused claim; reschedule; series: move"),
+    ("published", "pending", "no attempt is unknown; or its destination or channel is held", "scan: lease; deliver: refused claim; reschedule; series: move"),
     ("pending", "held", "a pause covers it", "scan: lease"),
     ("leased", "held", "a pause covers it", "scan: lease; deliver: refused claim"),
     ("published", "held", "a pause covers it", "scan: lease; deliver: refused claim"),
     ("held", "held", "its pause has ended and another one covers it", "scan: release"),
-    ("held", "pending", "its pause has ended and no other one covers it; or no attempt is unknown", "scan: release; reschedule"),
-    ("held", "cancelled", "no attempt is unknown", "cancel"),
+    ("held", "pending", "its pause has ended and no other one covers it; or no attempt is unknown", "scan: release; reschedule; series: move"),
+    ("held", "cancelled", "no attempt is unknown", "cancel; series: withdraw"),
     ("held", "expired", "`expires_at` has passed, no earlier attempt is unknown", "scan: give up"),
     ("held", "dead", "an earlier attempt is unknown, and `expires_at` has passed or it was cancelled", "scan: give up; cancel"),
     ("held", "delivered", "`expires_at` has passed, but an earlier attempt's success came late", "scan: give up"),
-    ("cancelled", "pending", "no attempt is unknown", "reschedule"),
+    ("cancelled", "pending", "no attempt is unknown; or its series has withdrawn it and wants it again", "reschedule; series: revive"),
     ("expired", "pending", "rescheduled; or redriven in spite of its expiry; no attempt is unknown", "redrive; reschedule"),
     ("dead", "pending", "its letter is open or resolved as not sent, no cancellation was asked for, nothing is unknown or a person has checked, and it has not expired or that is ignored; or rescheduled with no attempt unknown", "redrive; reschedule"),
     ("dead", "delivered", "an earlier attempt's success came late, or it is resolved as delivered", "deliver: finalize; redrive; discard; resolve"),

@@ -18,11 +18,19 @@ _ROOM = """(SELECT count(*) FROM {s}.due WHERE status IN ('published', 'sending'
 
 
 def _key_fault(row: tuple[Any, ...]) -> str | None:
-    _, key, tenant, user, reference, kind, channel, slot, due_at, version, identity, address, place = row
+    _, key, tenant, user, reference, kind, channel, slot, due_at, version, identity, address, place, series, turn = row
     identity = bytes(identity)
+    reference = reference if series is None else series
     # Moved without a reference, its identity is still that of the instant it was first scheduled for.
     known = reference is not None or version == 1
-    parts = {"tenant_id": tenant, "user_id": user, "kind": kind, "channel": channel, "slot": slot}
+    parts = {
+        "tenant_id": tenant,
+        "user_id": user,
+        "kind": kind,
+        "channel": channel,
+        "slot": slot,
+        "recurrence_id": turn or "",
+    }
     if known and identity_key(**parts, reference=reference, due_at=due_at) != identity:
         return "identity_key is not that of its tenant, user, reference, kind, channel and slot"
     if delivery_key(identity, version) != key:
@@ -215,7 +223,7 @@ WHERE p.tenant_id <> r.tenant_id OR p.channel <> r.channel OR p.address <> r.des
         "sample",
         """
 SELECT r.id::text, r.delivery_key, r.tenant_id, r.user_id, r.reference, r.kind, r.channel, r.slot, r.due_at, r.version,
-       r.identity_key, r.destination, r.destination_id::text
+       r.identity_key, r.destination, r.destination_id::text, r.series_id::text, r.recurrence_id
 FROM {s}.reminders r
 WHERE r.created_at >= :since AND r.id IN (
     (SELECT id FROM {s}.reminders ORDER BY id DESC LIMIT 1000)

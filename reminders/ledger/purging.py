@@ -30,7 +30,8 @@ _OPEN = """(SELECT COALESCE(array_agg(l.virtualtransaction), '{}') FROM pg_locks
 _BEFORE_ALL = str(UUID(int=0))
 
 # Of what is over: no person has yet to decide about it, and none has lately.
-_LONG_ENDED = """r.status <> 'live' AND r.finished_at < :cutoff
+# What its series has withdrawn may be wanted again, until its time is over.
+_LONG_ENDED = """r.status <> 'live' AND r.finished_at < :cutoff AND (r.withdrawn_at IS NULL OR r.due_at < :cutoff)
       AND NOT EXISTS (SELECT 1 FROM {s}.due d WHERE d.id = r.id)
       AND NOT EXISTS (SELECT 1 FROM {s}.dead_letters l
                       WHERE l.reminder_id = r.id AND (l.state = 'open' OR l.closed_at >= :cutoff))"""

@@ -10,6 +10,7 @@ from uuid import UUID
 from reminders.ledger.database import Database
 from reminders.ledger.ending import DEDUP_WINDOW, end_given_up
 from reminders.ledger.leasing import IN_FLIGHT, LANES_WITH_DUE_WORK, LEASE, LEASE_FROM_LANES, SET_ASIDE, T, leased
+from reminders.ledger.planning import plan_due
 from reminders.ledger.putting_off import MAX_WAIT
 from reminders.ledger.releasing import release_held
 from reminders.ledger.repairing import repair_transaction
@@ -206,6 +207,9 @@ class PostgresScan:
 
     def release_held(self, limit: int) -> int:
         return release_held(self._db, limit, self._now)
+
+    def plan_due(self, limit: int) -> int:
+        return plan_due(self._db, limit, self._now)
 
     def repair(self, limit: int) -> AbstractContextManager[RepairMoves]:
         return repair_transaction(self._db, limit, self._now)

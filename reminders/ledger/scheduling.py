@@ -19,30 +19,36 @@ from reminders.ledger.conflicts import conflicts, purged_conflict
 from reminders.ledger.database import Row
 from reminders.ledger.statement import Statement
 
+# What is asked for without an expiry has that of its tenant's, or its tenant's kind's, word on lateness.
+EXPIRY = """COALESCE(i.expires_at, i.due_at + make_interval(secs => (
+               SELECT l.max_lateness FROM {s}.lateness_policies l WHERE l.tenant_id = i.tenant_id AND l.kind IN (i.kind, '')
+               ORDER BY l.kind DESC LIMIT 1)))"""
+
 # Nothing is written or locked that two different reminders share, their destination included: a caller waits only for
 # another that schedules the same identity. Rows go in sorted by identity, so that two transactions that schedule the
 # same reminders cannot deadlock. A conflict is skipped, never raised: the caller's transaction must stay usable. What was
 # purged is not made again: one probe of its key for each row, whatever the planner thinks of the table.
 INSERT = Statement(
     "schedule",
-    """
+    f"""
 WITH input AS MATERIALIZED (
     SELECT * FROM json_to_recordset(:rows) AS i (
         id uuid, tenant_id text, user_id text, kind text, channel text, destination text, destination_id uuid,
         deduplicates boolean, reference text, slot text, data jsonb, due_at timestamptz, zone text, expires_at timestamptz,
-        identity_key bytea, request_hash bytea, delivery_key text)
+        identity_key bytea, request_hash bytea, delivery_key text, series_id uuid, recurrence_id text)
 ), made AS (
-    INSERT INTO {s}.reminders (id, tenant_id, user_id, kind, channel, destination, destination_id, deduplicates, reference,
-                               slot, data, due_at, zone, expires_at, identity_key, request_hash, delivery_key)
+    INSERT INTO {{s}}.reminders (id, tenant_id, user_id, kind, channel, destination, destination_id, deduplicates, reference,
+                               slot, data, due_at, zone, expires_at, identity_key, request_hash, delivery_key, series_id,
+                               recurrence_id)
     SELECT id, tenant_id, user_id, kind, channel, destination, destination_id, deduplicates, reference,
-           slot, data, due_at, zone, expires_at, identity_key, request_hash, delivery_key
+           slot, data, due_at, zone, {EXPIRY}, identity_key, request_hash, delivery_key, series_id, recurrence_id
     FROM input i
-    WHERE (SELECT k.reminder_id FROM {s}.keys_seen k WHERE k.identity_key = i.identity_key) IS NULL
+    WHERE (SELECT k.reminder_id FROM {{s}}.keys_seen k WHERE k.identity_key = i.identity_key) IS NULL
     ORDER BY identity_key
     ON CONFLICT (identity_key) DO NOTHING
     RETURNING id, tenant_id, destination_id, due_at, expires_at, delivery_key
 ), woken AS (
-    INSERT INTO {s}.due (id, lane, destination_id, wake_at, give_up_at, status, delivery_key)
+    INSERT INTO {{s}}.due (id, lane, destination_id, wake_at, give_up_at, status, delivery_key)
     SELECT id, tenant_id, destination_id, due_at, expires_at, 'pending', delivery_key FROM made
 )
 SELECT id::text FROM made
@@ -101,7 +107,7 @@ def insert(
 
 def encoded(requests: Sequence[ReminderRequest], deduplicates: Mapping[str, bool]) -> str:
     """Requests as the statement takes them."""
-    return f"[{','.join([_json(request, deduplicates[request.channel]) for request in requests])}]"
+    return f"[{','.join([as_json(request, deduplicates[request.channel]) for request in requests])}]"
 
 
 def start_insert(background: BackgroundConnection, rows: str) -> None:
@@ -146,7 +152,8 @@ def _created(request: ReminderRequest) -> ScheduledReminder:
     return ScheduledReminder(request.id, request.delivery_key, request.due_at, "pending", 1, created=True)
 
 
-def _json(request: ReminderRequest, deduplicates: bool) -> str:
+def as_json(request: ReminderRequest, deduplicates: bool) -> str:
+    """One request as the statement takes it, as an element of a JSON list."""
     # Written out, since `json.dumps` of a dictionary takes twice as long, and an import does this a million times. What
     # is not `quoted` holds nothing that JSON would escape; `data` is JSON already.
     return (
@@ -158,8 +165,14 @@ def _json(request: ReminderRequest, deduplicates: bool) -> str:
         f',"zone":{_optional(request.zone)}'
         f',"expires_at":{_optional(None if request.expires_at is None else request.expires_at.isoformat())}'
         f',"identity_key":"\\\\x{request.identity_key.hex()}","request_hash":"\\\\x{request.request_hash.hex()}"'
-        f',"delivery_key":"{request.delivery_key}"}}'
+        f',"delivery_key":"{request.delivery_key}"{_of_series(request)}}}'
     )
+
+
+def _of_series(request: ReminderRequest) -> str:
+    if request.series_id is None:
+        return ""
+    return f',"series_id":"{request.series_id.hex}","recurrence_id":"{request.recurrence_id}"'
 
 
 def _optional(text: str | None) -> str:

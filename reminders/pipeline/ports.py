@@ -182,6 +182,9 @@ class ScanLedger(Protocol):
         What another pause covers stays held, by that one.
         """
 
+    def plan_due(self, limit: int) -> int:
+        """Make the next occurrences of up to `limit` series whose time has come; how many were looked at."""
+
     def repair(self, limit: int) -> AbstractContextManager[RepairMoves]:
         """Lock lapsed claims; the block's moves are committed together."""
 

@@ -38,6 +38,9 @@ SET_ASIDE_REACH = 2000
 """Rows at the head of a lane that one pass may give to lanes of their destinations' own."""
 RELEASE_EVERY = 1.0
 """Seconds between two looks for what is held by a pause that has ended, unless there was a whole batch of it."""
+PLAN_EVERY = 1.0
+"""Seconds between two looks for series whose next occurrence must be made, unless there was a whole batch of them."""
+PLAN_BATCH = 200
 LOST_AFTER = 2.0
 """Seconds for which a published row counts as in flight even if the broker does not show its message."""
 
@@ -81,6 +84,7 @@ class Scan:
     _excess_checked_at: float = float("-inf")
     _repair_from: float = float("-inf")
     _release_from: float = float("-inf")
+    _plan_from: float = float("-inf")
     looked_at: float = field(default_factory=time.monotonic)
     """When the last pass began, by the monotonic clock: who watches the scanner can tell that it hangs."""
 
@@ -106,6 +110,8 @@ class Scan:
         self.looked_at = time.monotonic()
         if self.looked_at >= self._release_from:
             self._release_held(limit)
+        if self.looked_at >= self._plan_from:
+            self._plan_series()
         look = self.ledger.look(limit + 1)
         if look.lapsed and self.looked_at >= self._repair_from:
             repair(self.ledger, self.policy.repair, limit)
@@ -169,6 +175,13 @@ class Scan:
         found = self.ledger.release_held(limit)
         # Crash here: released as a whole, or still held and found again.
         self._release_from = self.looked_at + (RELEASE_EVERY if found < limit else 0.0)
+
+    def _plan_series(self) -> None:
+        found = self.ledger.plan_due(PLAN_BATCH)
+        # Crash here: what comes next is made, or is not and its series are found again. At most half of the time goes into
+        # it: what is made is not due yet.
+        now = time.monotonic()
+        self._plan_from = now + (PLAN_EVERY if found < PLAN_BATCH else now - self.looked_at)
 
     def _end_given_up(self, limit: int) -> None:
         ended = Counter(self.ledger.end_given_up(limit))

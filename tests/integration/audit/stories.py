@@ -10,6 +10,7 @@ from integration.audit.aging import AGAIN, DAY, HOUR, LOST, MINUTE, NO
 from integration.audit.pause_stories import PAUSE_STORIES
 from integration.audit.place_stories import PLACE_STORIES
 from integration.audit.purge_stories import PURGE_STORIES
+from integration.audit.series_stories import SERIES_STORIES
 from integration.audit.shutdown_stories import SHUTDOWN_STORIES
 from integration.ledger.world import CLAIM, NOW, AskedProvider, ScriptedProvider
 from reminders.domain.look_ups import Absent, Found, Undecided
@@ -279,6 +280,7 @@ STORIES = {
     "worker lost": worker_lost,
     "worker lost, for review": lambda w: worker_lost(w, deduplicates=False),
     "worker lost, delivered then": lambda w: w.run(worker_lost(w)[0]),
+    **SERIES_STORIES,
     **SHUTDOWN_STORIES,
     **PAUSE_STORIES,
     "convicted": convicted,

@@ -10,6 +10,8 @@ import pytest
 import reminders
 from integration.audit.aging import AGAIN, DAY, HASH, LOST, MINUTE, NO
 from integration.audit.pause_stories import held_only, held_then_resumed
+from integration.audit.series_stories import only_series, with_a_turn_moved
+from integration.audit.series_stories import planned as planned_by_a_series
 from integration.ledger.world import CLAIM, NOW, REDELIVER, RETRY
 from reminders.domain.errors import InvalidInput
 from reminders.domain.outcomes import Delivered
@@ -120,6 +122,7 @@ ATTEMPT = "UPDATE reminders.delivery_attempts SET {} WHERE delivery_key = '{{key
 LETTER = "UPDATE reminders.dead_letters SET {} WHERE reminder_id = '{{id}}'"
 COPY = """INSERT INTO reminders.delivery_attempts (delivery_key, claim_number, claimed_at, reminder_id, worker, outcome, error_class, reason, decision)
           SELECT delivery_key, {}, {}, reminder_id, worker, 'retry', 'busy', '', 'retry' FROM reminders.notification_deliveries WHERE delivery_key = '{{key}}'"""
+SERIES = "UPDATE reminders.series SET {} WHERE id = '{{id}}'"
 GONE = "DELETE FROM reminders.{} WHERE {} = '{{{}}}'"
 
 SEEN = """INSERT INTO reminders.keys_seen
@@ -190,6 +193,11 @@ PLANTS = {
         "INSERT INTO reminders.destinations (id, tenant_id, channel, address, disabled_at, disabled_reason)"
         " SELECT destination_id, tenant_id, channel, destination, now() - interval '1 minute', 'x' FROM reminders.reminders WHERE id = '{id}'",
     ),
+    "series_not_planned": planted(only_series, SERIES.format("plan_at = now() - interval '6 minutes'"), id_of=lambda _: None),
+    "series_faulty": planted(only_series, SERIES.format("fault = 'InvalidInput: zone'"), id_of=lambda _: None),
+    "series_planned_ahead": planted(with_a_turn_moved, "UPDATE reminders.reminders SET moved_at = NULL", id_of=lambda _: None),
+    "series_planned_in_vain": planted(planned_by_a_series, "UPDATE reminders.series SET status = 'paused', plan_at = NULL"),
+    "occurrence_without_series": planted(planned_by_a_series, "UPDATE reminders.series SET slot = 'another'"),
 }  # fmt: skip
 
 

@@ -8,6 +8,7 @@ import psycopg2
 import pytest
 
 from integration.ledger import audit
+from integration.ledger.series_stage import SeriesStage
 from integration.ledger.world import World
 from reminders.ledger import finalizing, giving_back
 from reminders.ledger.database import Database, driver_url
@@ -61,3 +62,9 @@ def impatient(monkeypatch: pytest.MonkeyPatch) -> None:
     """The end of a claim gives up waiting for a caller's lock after 50 ms instead of half a second."""
     for module in (finalizing, giving_back):
         monkeypatch.setattr(module, "LOCK_TIMEOUT_MS", 50)
+
+
+@pytest.fixture
+def stage(world) -> SeriesStage:
+    """The same ledger, with series under a clock of the test's own."""
+    return SeriesStage(world)

@@ -1,0 +1,257 @@
+"""Occurrences: the reminders that turns of a series have become. Made, moved by their series, withdrawn by it, and revived.
+
+The series' row is locked before any of this, so that nobody else makes, moves or withdraws an occurrence of it meanwhile.
+What a worker has claimed, what may have been sent and what has ended otherwise than by being withdrawn is left alone.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from functools import partial
+from uuid import UUID
+
+from reminders.domain.identity import delivery_key, identity_key, request_hash, uuid7
+from reminders.domain.request import ReminderRequest
+from reminders.ledger import changing
+from reminders.ledger.caller import CallersConnection, fetch
+from reminders.ledger.scheduling import INSERT, as_json
+from reminders.ledger.series_rows import Series
+from reminders.ledger.statement import Statement
+from reminders.pipeline.plan import Planned
+
+_OCCURRENCE = """r.id::text, r.series_id::text, r.recurrence_id, r.due_at, r.expires_at, r.zone, r.destination, r.data::text,
+       r.status, d.status, r.moved_at IS NOT NULL, r.withdrawn_at IS NOT NULL"""
+
+FIND = Statement(
+    "occurrences_find",
+    f"""
+SELECT {_OCCURRENCE}
+FROM unnest(:identities) AS wanted (identity)
+JOIN {{s}}.reminders r ON r.identity_key = decode(wanted.identity, 'hex')
+LEFT JOIN {{s}}.due d ON d.id = r.id
+""",
+    {"identities": "text[]"},
+)
+
+COMING = Statement(
+    "occurrences_coming",
+    f"""
+SELECT {_OCCURRENCE}
+FROM {{s}}.reminders r LEFT JOIN {{s}}.due d ON d.id = r.id
+WHERE r.series_id = ANY(:series) AND r.due_at > :after AND (r.status = 'live' OR r.withdrawn_at IS NOT NULL)
+ORDER BY r.due_at
+""",
+    {"series": "uuid[]", "after": "timestamptz"},
+)
+
+OPEN = Statement(
+    "occurrences_open",
+    "SELECT r.id::text FROM {s}.reminders r WHERE r.series_id = :series AND r.status = 'live' ORDER BY r.due_at, r.id",
+    {"series": "uuid"},
+)
+
+# What a person has cancelled is no longer its series' to revive.
+WITHDRAWN = Statement(
+    "occurrence_withdrawn",
+    "UPDATE {s}.reminders SET withdrawn_at = clock_timestamp() WHERE id = :id AND status = 'cancelled' RETURNING 1",
+    {"id": "uuid"},
+)
+
+GIVE_UP_WITHDRAWN = Statement(
+    "occurrences_given_up",
+    """
+UPDATE {s}.reminders SET withdrawn_at = NULL
+WHERE series_id = :series AND due_at <= :until AND withdrawn_at IS NOT NULL RETURNING recurrence_id, due_at
+""",
+    {"series": "uuid", "until": "timestamptz"},
+)
+
+AS_THE_SERIES_HAS_IT = Statement(
+    "occurrence_content",
+    """
+UPDATE {s}.reminders
+SET destination = :destination, destination_id = :destination_id, deduplicates = :deduplicates, data = :data, withdrawn_at = NULL
+WHERE id = :id RETURNING 1
+""",
+    {
+        "id": "uuid", "destination": "text", "destination_id": "uuid", "deduplicates": "boolean", "data": "jsonb",
+    },
+)  # fmt: skip
+
+
+@dataclass(frozen=True, slots=True)
+class Occurrence:
+    """A turn of a series as a reminder. `live` is its status in `due`; `moved` by a person; `withdrawn` by its series."""
+
+    id: UUID
+    series_id: UUID
+    recurrence_id: str
+    due_at: datetime
+    expires_at: datetime | None
+    zone: str | None
+    destination: str
+    data: str
+    status: str
+    live: str | None
+    moved: bool
+    withdrawn: bool
+
+
+def make(connection: CallersConnection, schema: str, wanted: Sequence[tuple[Series, Planned]]) -> int:
+    """Make the turns that are no reminders yet, and bring those that are to where their series has them; how many were made.
+
+    A turn that a person has moved or cancelled, that has come due or has ended stays as it is.
+    """
+    if not wanted:
+        return 0
+    run = partial(fetch, connection, schema)
+    requests = [request_of(series, planned) for series, planned in wanted]
+    rows = [as_json(request, series.deduplicates) for request, (series, _) in zip(requests, wanted, strict=True)]
+    made = {row[0] for row in run(INSERT, rows=f"[{','.join(rows)}]")}
+    others = {
+        request.identity_key: pair
+        for request, pair in zip(requests, wanted, strict=True)
+        if str(request.id) not in made
+    }
+    if others:
+        standing = {
+            (each.series_id, each.recurrence_id): each
+            for each in map(_read, run(FIND, identities=[identity.hex() for identity in others]))
+        }
+        for series, planned in others.values():
+            found = standing.get((series.id, planned.turn.recurrence_id))
+            if found is not None and (found.withdrawn or (found.live is not None and found.due_at > series.now)):
+                bring(connection, schema, series, found, planned)
+    return len(made)
+
+
+def coming(connection: CallersConnection, schema: str, series: Sequence[Series]) -> dict[UUID, list[Occurrence]]:
+    """Of each series what is due later than now, and is live or withdrawn. All must have been read at one time."""
+    if not series:
+        return {}
+    found: dict[UUID, list[Occurrence]] = {each.id: [] for each in series}
+    ids = [str(each.id) for each in series]
+    for row in fetch(connection, schema, COMING, series=ids, after=min(each.now for each in series)):
+        occurrence = _read(row)
+        found[occurrence.series_id].append(occurrence)
+    return found
+
+
+def bring(
+    connection: CallersConnection, schema: str, series: Series, found: Occurrence, planned: Planned | None = None
+) -> bool:
+    """Bring an occurrence to where and as its series has it: alive, if it was withdrawn; whether anything changed.
+
+    What a person has moved keeps its time; so does everything without `planned`.
+    """
+    keeps = planned is None or (found.moved and not found.withdrawn)
+    due_at = found.due_at if keeps or planned is None else planned.turn.at
+    expires_at = found.expires_at if keeps or planned is None else planned.expires_at
+    zone = found.zone if keeps else series.effective_zone
+    same = (found.due_at, found.expires_at, found.zone, found.destination) == (
+        due_at,
+        expires_at,
+        zone,
+        series.destination,
+    )
+    if same and not found.withdrawn and json.loads(found.data) == json.loads(series.data):
+        return False
+    standing = _unclaimed(connection, schema, found.id)
+    if standing is None:
+        return False
+    content = {
+        "destination": series.destination,
+        "destination_id": str(series.destination_id),
+        "deduplicates": series.deduplicates,
+        "data": series.data,
+    }
+    fetch(connection, schema, AS_THE_SERIES_HAS_IT, id=str(found.id), **content)
+    version = standing.version + 1
+    fetch(
+        connection,
+        schema,
+        changing.MOVE_IF_NOT_SENDING,
+        id=str(found.id),
+        due_at=due_at,
+        zone=zone,
+        expires_at=expires_at,
+        version=standing.version,
+        new_key=delivery_key(bytes(standing.identity_key), version),
+        by_series=not (found.moved and keeps),
+    )
+    return True
+
+
+def withdraw(connection: CallersConnection, schema: str, occurrence_id: UUID) -> bool:
+    """End an occurrence so that its series may revive it; whether that was still possible."""
+    standing = _unclaimed(connection, schema, occurrence_id)
+    if standing is None or standing.live is None:
+        return False
+    fetch(connection, schema, changing.CANCEL_IF_NOT_SENDING, id=str(occurrence_id))
+    fetch(connection, schema, WITHDRAWN, id=str(occurrence_id))
+    return True
+
+
+def find(connection: CallersConnection, schema: str, series: Series, recurrence_id: str) -> Occurrence | None:
+    """The reminder that a turn has become, if it has."""
+    rows = fetch(connection, schema, FIND, identities=[identity_of(series, recurrence_id).hex()])
+    return _read(rows[0]) if rows else None
+
+
+def identity_of(series: Series, recurrence_id: str) -> bytes:
+    """The identity of a turn: that of its series and of its first local time, wherever it is moved."""
+    return identity_key(
+        tenant_id=series.tenant_id,
+        user_id=series.user_id,
+        reference=str(series.id),
+        kind=series.kind,
+        channel=series.channel,
+        slot=series.slot,
+        due_at=series.created_at,
+        recurrence_id=recurrence_id,
+    )
+
+
+def request_of(series: Series, planned: Planned) -> ReminderRequest:
+    """A turn as a reminder to schedule. The series' parts were checked when it was scheduled."""
+    identity = identity_of(series, planned.turn.recurrence_id)
+    zone = series.effective_zone
+    asked = {"due_at": planned.turn.at, "zone": zone, "data": series.data, "expires_at": planned.expires_at}
+    return ReminderRequest(
+        id=uuid7(),
+        tenant_id=series.tenant_id,
+        user_id=series.user_id,
+        kind=series.kind,
+        channel=series.channel,
+        destination=series.destination,
+        destination_id=series.destination_id,
+        reference=series.reference or str(series.id),
+        slot=series.slot,
+        data=series.data,
+        due_at=planned.turn.at,
+        zone=zone,
+        expires_at=planned.expires_at,
+        identity_key=identity,
+        request_hash=request_hash(destination=series.destination, **asked),  # type: ignore[arg-type]
+        delivery_key=delivery_key(identity, 1),
+        series_id=series.id,
+        recurrence_id=planned.turn.recurrence_id,
+    )
+
+
+def _unclaimed(connection: CallersConnection, schema: str, occurrence_id: UUID) -> changing.Standing | None:
+    """Lock an occurrence; None if it is being sent, may have been sent, or was."""
+    found = changing.lock(connection, schema, occurrence_id)
+    if found.live == "sending" or found.uncertain or found.confirmed_late or found.status == "delivered":
+        return None
+    return found
+
+
+def _read(row: Sequence[object]) -> Occurrence:
+    id_, series_id, recurrence_id, due_at, expires_at, *rest = row
+    assert isinstance(due_at, datetime)
+    expiry = expires_at.astimezone(UTC) if isinstance(expires_at, datetime) else None
+    return Occurrence(UUID(str(id_)), UUID(str(series_id)), str(recurrence_id), due_at.astimezone(UTC), expiry, *rest)  # type: ignore[arg-type]
