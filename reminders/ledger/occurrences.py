@@ -64,7 +64,8 @@ GIVE_UP_WITHDRAWN = Statement(
     "occurrences_given_up",
     """
 UPDATE {s}.reminders SET withdrawn_at = NULL
-WHERE series_id = :series AND due_at <= :until AND withdrawn_at IS NOT NULL RETURNING recurrence_id, due_at
+WHERE series_id = :series AND due_at <= :until AND withdrawn_at IS NOT NULL
+RETURNING recurrence_id, due_at, moved_at IS NOT NULL
 """,
     {"series": "uuid", "until": "timestamptz"},
 )

@@ -68,7 +68,7 @@ SET_STATUS = Statement(
     """
 UPDATE {s}.series
 SET status = :status, plan_at = CASE WHEN :status = 'active' THEN :until END, planned_until = :until, fault = NULL,
-    replan = false, version = version + 1, changed_at = clock_timestamp()
+    replan = false, version = version + (status <> :status)::integer, changed_at = clock_timestamp()
 WHERE id = :id RETURNING 1
 """,
     {"id": "uuid", "status": "text", "until": "timestamptz"},
@@ -119,7 +119,7 @@ def edit(
 
 
 def ready_to_change(connection: CallersConnection, schema: str, series_id: UUID, now: datetime | None = None) -> Series:
-    """Lock a series, and decide on what has come due by its rule as it was. Raises `NotFound`; `Refused` if it is cancelled."""
+    """Lock a series, and decide on what has come due by its rule as it is. Raises `NotFound`; `Refused` if it is cancelled."""
     run = partial(fetch, connection, schema)
     found = lock_series(run, series_id, now)
     if found.status == "cancelled":
@@ -127,7 +127,23 @@ def ready_to_change(connection: CallersConnection, schema: str, series_id: UUID,
     while found.status == "active" and found.fault is None and found.planned_until <= found.now:
         decide(connection, schema, [found])
         found = replace(get_series(run, series_id, now), now=found.now)
+    if found.status == "paused":
+        _record_pause(connection, schema, found)
     return found
+
+
+def _record_pause(connection: CallersConnection, schema: str, series: Series) -> None:
+    """Note what a pause has let pass so far, by the rule as it is; none of it is sent any more."""
+    run = partial(fetch, connection, schema)
+    passed = list(takewhile(lambda turn: turn.at <= series.now, series.when().since(series.planned_until)))
+    for recurrence_id, at, moved in run(GIVE_UP_WITHDRAWN, series=str(series.id), until=series.now):
+        # Its time is the row's, where a person had moved it into the pause.
+        if moved and recurrence_id not in series.skipped:
+            passed.append(Turn(at.astimezone(UTC), at.replace(tzinfo=None), recurrence_id))
+    record_skips(
+        connection, schema, [(series, each) for each in skips([(turn, "paused") for turn in passed], series.now)]
+    )
+    run(SET_STATUS, id=str(series.id), status="paused", until=series.now)
 
 
 def pause(connection: CallersConnection, schema: str, series_id: UUID, now: datetime | None = None) -> Series:
@@ -151,13 +167,6 @@ def resume(connection: CallersConnection, schema: str, series_id: UUID, now: dat
     if found.status != "paused":
         return found
     run = partial(fetch, connection, schema)
-    passed = list(takewhile(lambda turn: turn.at <= found.now, found.when().since(found.planned_until)))
-    # Of those that a person had moved into the pause, the row has the time.
-    given_up = run(GIVE_UP_WITHDRAWN, series=str(series_id), until=found.now)
-    passed += [Turn(at.astimezone(UTC), at.replace(tzinfo=None), recurrence_id) for recurrence_id, at in given_up]
-    record_skips(
-        connection, schema, [(found, each) for each in skips([(turn, "paused") for turn in passed], found.now)]
-    )
     for each in coming(connection, schema, [found])[found.id]:
         if each.withdrawn and each.moved and each.recurrence_id not in found.skipped:
             bring(connection, schema, found, each)

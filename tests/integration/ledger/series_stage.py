@@ -49,7 +49,7 @@ class SeriesStage:
         return made
 
     def edit(self, series, now: datetime, **changed: Any):
-        with self.world.connect() as connection:
+        with self.world.database.transaction() as connection:
             found = series_changing.ready_to_change(connection, "reminders", series.id, now)
             given = {
                 "rule": found.rule, "start": found.start, "zone": found.zone, "extra": found.extra, "left_out": found.left_out,
@@ -59,7 +59,7 @@ class SeriesStage:
             return series_changing.edit(connection, "reminders", found, self.request(**{**given, **changed}), now)
 
     def committed(self, call, *arguments: Any, **named: Any):
-        with self.world.connect() as connection:
+        with self.world.database.transaction() as connection:
             return call(connection, "reminders", *arguments, **named)
 
     def plan(self, now: datetime, limit: int = 200) -> int:
@@ -69,7 +69,7 @@ class SeriesStage:
         return PostgresScan(self.world.database, now)
 
     def get(self, series) -> series_rows.Series:
-        with self.world.connect() as connection:
+        with self.world.database.transaction() as connection:
             return series_rows.get_series(partial(fetch, connection, "reminders"), series.id)
 
     def rows(self, series) -> list[tuple[str, datetime, str]]:
