@@ -4,27 +4,24 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from enum import Enum
 from functools import partial
-from typing import Any, Literal, TypeVar
+from typing import Any, Literal
 from uuid import UUID
 
 from reminders.api import _provider, _settings, _uuid
 from reminders.domain.request import checked_instant
 from reminders.domain.series import CatchUp, SeriesStatus
-from reminders.ledger import series_changing, series_rows
+from reminders.ledger import series_changing, series_rows, series_turns
 from reminders.ledger.caller import CallersConnection, fetch
 from reminders.ledger.changing import CancelResult
 from reminders.ledger.scheduling import ScheduledReminder
 from reminders.ledger.series_rows import Series
 from reminders.pipeline.schedule import resolve_instant
 from reminders.pipeline.series_request import to_series_request
-
-T = TypeVar("T")
 
 
 class Kept(Enum):
@@ -127,28 +124,21 @@ def edit_series(
 
     Raises `NotFound`; `Refused` if it is cancelled; `InvalidInput`.
     """
-    schema = _settings().schema
-    found = series_changing.ready_to_change(connection, schema, _uuid(series_id, "series_id"))
-    request = to_series_request(
-        _provider,
-        tenant_id=found.tenant_id,
-        user_id=found.user_id,
-        kind=found.kind,
-        channel=found.channel,
-        reference=found.reference,
-        slot=found.slot,
-        destination=_or(destination, found.destination),
-        start=_or(start, found.start),
-        zone=_or(zone, found.zone),
-        rule=_or(rule, found.rule),
-        extra=_or(extra, found.extra),
-        left_out=_or(left_out, found.left_out),
-        follows_user=_or(follows_user, found.follows_user),
-        data=json.loads(found.data) if isinstance(data, Kept) else data,
-        catch_up=_or(catch_up, found.catch_up),
-        max_lateness=_or(max_lateness, found.max_lateness),
-    )
-    return _scheduled(series_changing.edit(connection, schema, found, request))
+    given = {
+        "destination": destination,
+        "data": data,
+        "start": start,
+        "zone": zone,
+        "rule": rule,
+        "extra": extra,
+        "left_out": left_out,
+        "follows_user": follows_user,
+        "catch_up": catch_up,
+        "max_lateness": max_lateness,
+    }
+    changes = {name: value for name, value in given.items() if not isinstance(value, Kept)}
+    wanted = _uuid(series_id, "series_id")
+    return _scheduled(series_changing.edit(connection, _settings().schema, wanted, changes, _provider))
 
 
 def pause_series(connection: CallersConnection, series_id: UUID | str) -> ScheduledSeries:
@@ -180,7 +170,7 @@ def skip_occurrence(connection: CallersConnection, series_id: UUID | str, turn: 
 
     Raises `NotFound`; `Refused` if the series is cancelled; `InvalidInput` if the rule has no such turn.
     """
-    return series_changing.skip(connection, _settings().schema, _uuid(series_id, "series_id"), turn)
+    return series_turns.skip(connection, _settings().schema, _uuid(series_id, "series_id"), turn)
 
 
 def restore_occurrence(connection: CallersConnection, series_id: UUID | str, turn: datetime) -> ScheduledSeries:
@@ -188,7 +178,7 @@ def restore_occurrence(connection: CallersConnection, series_id: UUID | str, tur
 
     Raises as `skip_occurrence`; `NotFound` also if it is not skipped.
     """
-    return _scheduled(series_changing.restore(connection, _settings().schema, _uuid(series_id, "series_id"), turn))
+    return _scheduled(series_turns.restore(connection, _settings().schema, _uuid(series_id, "series_id"), turn))
 
 
 def move_occurrence(
@@ -200,16 +190,12 @@ def move_occurrence(
     """
     due_at = checked_instant("due_at", resolve_instant("due_at", due_at, zone))
     schema = _settings().schema
-    return series_changing.move(connection, schema, _uuid(series_id, "series_id"), turn, due_at=due_at)
+    return series_turns.move(connection, schema, _uuid(series_id, "series_id"), turn, due_at=due_at)
 
 
 def get_series(connection: CallersConnection, series_id: UUID | str) -> Series:
     """The series as it stands, seen from the caller's transaction. Raises `NotFound`."""
     return series_rows.get_series(partial(fetch, connection, _settings().schema), _uuid(series_id, "series_id"))
-
-
-def _or(given: T | KeptType, standing: T) -> T:
-    return standing if isinstance(given, Kept) else given
 
 
 def _scheduled(series: Series, *, created: bool = False) -> ScheduledSeries:

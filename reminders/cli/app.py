@@ -34,6 +34,12 @@ SECTIONS: dict[str, dict[str, tuple[str, str]]] = {
         "list": ("reminders.cli.list_reminders:list_reminders", "List reminders."),
         "cancel": ("reminders.cli.cancel:cancel", "Cancel a reminder."),
         "reschedule": ("reminders.cli.reschedule:reschedule", "Move a reminder to another time."),
+        "series": ("reminders.cli.series:series", "Series: add, list, show, edit, pause, resume, skip, move, end."),
+        "preview": (
+            "reminders.cli.preview:preview",
+            "Show when a series or a rule fires next, and at which local time.",
+        ),
+        "replan": ("reminders.cli.replan:replan", "Move what series have planned, after a change of the zones' data."),
     },
     "Operation": {
         "status": ("reminders.cli.status:status", "What is due, in flight, late, dead."),
@@ -68,6 +74,13 @@ FLAGS = {
     "data": "--data",
     "expires_at": "--expires-at",
     "id": "ID",
+    "start": "--start",
+    "rule": "--rule",
+    "extra": "--extra",
+    "left_out": "--left-out",
+    "catch_up": "--catch-up",
+    "max_lateness": "--max-lateness",
+    "turn": "TURN",
 }
 """What a field is called on the command line; other fields' names stay. Those of a file's columns do too."""
 _FIELDS_IN_TEXT = re.compile(r"(?<![\w'\"])(?:tenant_id|user_id|due_at|expires_at)(?![\w'\"])")

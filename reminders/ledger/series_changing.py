@@ -5,30 +5,28 @@ Each locks the series' row first, and what it says is carried out at once: the p
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import json
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from functools import partial
-from itertools import islice, takewhile
+from itertools import takewhile
+from typing import Any
 from uuid import UUID
 
 from reminders.calendar.recurrence import Occurrence as Turn
-from reminders.domain.errors import Conflict, InvalidInput, NotFound, Refused
+from reminders.domain.errors import Conflict, InvalidInput, Refused
 from reminders.ledger import changing
 from reminders.ledger.caller import CallersConnection, fetch
 from reminders.ledger.changing import CancelResult
 from reminders.ledger.occurrences import (
     GIVE_UP_WITHDRAWN,
     OPEN,
-    Occurrence,
     bring,
     coming,
-    find,
-    make,
     withdraw,
 )
 from reminders.ledger.planning import decide, record_skips
-from reminders.ledger.scheduling import ScheduledReminder
 from reminders.ledger.series_rows import (
     EXISTING,
     Series,
@@ -38,13 +36,15 @@ from reminders.ledger.series_rows import (
     lock_series,
 )
 from reminders.ledger.statement import Statement
-from reminders.pipeline.plan import Planned, skips
-from reminders.pipeline.series_request import SeriesRequest
+from reminders.pipeline.plan import skips
+from reminders.pipeline.provider import Provider
+from reminders.pipeline.series_request import SeriesRequest, to_series_request
 
-MOST_SKIPPED = 1000
-"""Turns that may be left out one by one."""
-_REACH = timedelta(days=3)
-"""Around a wall time, within which its instant lies."""
+IDENTITY = ("tenant_id", "user_id", "kind", "channel", "reference", "slot")
+EDITABLE = (
+    "destination", "data", "start", "zone", "rule", "extra", "left_out", "follows_user", "catch_up", "max_lateness",
+)  # fmt: skip
+"""What an edit may change."""
 _MOMENT = timedelta(microseconds=1)
 
 EDIT = Statement(
@@ -72,12 +72,6 @@ SET status = :status, plan_at = CASE WHEN :status = 'active' THEN :until END, pl
 WHERE id = :id RETURNING 1
 """,
     {"id": "uuid", "status": "text", "until": "timestamptz"},
-)
-
-SET_SKIPPED = Statement(
-    "series_set_skipped",
-    "UPDATE {s}.series SET skipped = :skipped, version = version + 1, changed_at = clock_timestamp() WHERE id = :id RETURNING 1",
-    {"id": "uuid", "skipped": "text[]"},
 )
 
 
@@ -108,14 +102,27 @@ def schedule(
 
 
 def edit(
-    connection: CallersConnection, schema: str, series: Series, request: SeriesRequest, now: datetime | None = None
+    connection: CallersConnection,
+    schema: str,
+    series_id: UUID,
+    changes: Mapping[str, Any],
+    providers: Callable[[str], Provider],
+    *,
+    now: datetime | None = None,
 ) -> Series:
-    """Give a series, which `ready_to_change` has locked, another definition. What is due later than now follows it."""
+    """Give a series another definition: `changes` by the names that `to_series_request` takes, all but those of its identity.
+
+    What is due later than now follows it. Raises as `ready_to_change`, and `InvalidInput`.
+    """
+    found = ready_to_change(connection, schema, series_id, now)
+    kept = {name: getattr(found, name) for name in EDITABLE}
+    identity = {name: getattr(found, name) for name in IDENTITY}
+    request = to_series_request(providers, **identity, **{**kept, "data": json.loads(found.data), **changes})
     run = partial(fetch, connection, schema)
-    run(EDIT, id=str(series.id), **definition(request))
-    if series.status == "paused":
-        return get_series(run, series.id, now)
-    return _replanned(connection, schema, series.id, now)
+    run(EDIT, id=str(series_id), **definition(request))
+    if found.status == "paused":
+        return get_series(run, series_id, now)
+    return replanned(connection, schema, series_id, now)
 
 
 def ready_to_change(connection: CallersConnection, schema: str, series_id: UUID, now: datetime | None = None) -> Series:
@@ -171,7 +178,7 @@ def resume(connection: CallersConnection, schema: str, series_id: UUID, now: dat
         if each.withdrawn and each.moved and each.recurrence_id not in found.skipped:
             bring(connection, schema, found, each)
     run(SET_STATUS, id=str(series_id), status="active", until=found.now)
-    return _replanned(connection, schema, series_id, now)
+    return replanned(connection, schema, series_id, now)
 
 
 def cancel(
@@ -186,101 +193,9 @@ def cancel(
     return {each: changing.cancel(connection, schema, each) for each in ids}
 
 
-def skip(
-    connection: CallersConnection, schema: str, series_id: UUID, turn: datetime, now: datetime | None = None
-) -> CancelResult:
-    """Leave one turn out. It answers as `cancel` does, and `cancelled` for one that is no reminder yet."""
-    found = ready_to_change(connection, schema, series_id, now)
-    wanted = turn_at(found, turn)
-    run = partial(fetch, connection, schema)
-    if wanted.recurrence_id not in found.skipped:
-        if len(found.skipped) >= MOST_SKIPPED:
-            raise Refused(f"series {series_id} leaves out {MOST_SKIPPED:,} turns one by one; edit its rule instead")
-        run(SET_SKIPPED, id=str(series_id), skipped=sorted({*found.skipped, wanted.recurrence_id}))
-    occurrence = find(connection, schema, found, wanted.recurrence_id)
-    result: CancelResult = "cancelled"
-    if occurrence is not None and not occurrence.withdrawn and not withdraw(connection, schema, occurrence.id):
-        result = changing.cancel(connection, schema, occurrence.id)
-    if found.status == "active":
-        _replanned(connection, schema, series_id, now)
-    return result
-
-
-def restore(
-    connection: CallersConnection, schema: str, series_id: UUID, turn: datetime, now: datetime | None = None
-) -> Series:
-    """Take back that a turn was left out. Raises `NotFound` if it was not."""
-    found = ready_to_change(connection, schema, series_id, now)
-    wanted = turn_at(found, turn)
-    if wanted.recurrence_id not in found.skipped:
-        raise NotFound(f"series {series_id} does not skip its turn {wanted.recurrence_id}")
-    run = partial(fetch, connection, schema)
-    run(SET_SKIPPED, id=str(series_id), skipped=[each for each in found.skipped if each != wanted.recurrence_id])
-    return found if found.status == "paused" else _replanned(connection, schema, series_id, now)
-
-
-def move(
-    connection: CallersConnection,
-    schema: str,
-    series_id: UUID,
-    turn: datetime,
-    *,
-    due_at: datetime,
-    now: datetime | None = None,
-) -> ScheduledReminder:
-    """Move one turn to another instant (UTC), also one that is no reminder yet. The series goes on as ever.
-
-    Raises `Refused` as `changing.reschedule` does.
-    """
-    found = ready_to_change(connection, schema, series_id, now)
-    if found.status == "paused":
-        raise Refused(f"series {series_id} is paused; resume it before you move a turn of it")
-    wanted = turn_at(found, turn)
-    run = partial(fetch, connection, schema)
-    if wanted.recurrence_id in found.skipped:
-        run(SET_SKIPPED, id=str(series_id), skipped=[each for each in found.skipped if each != wanted.recurrence_id])
-    occurrence = find(connection, schema, found, wanted.recurrence_id) or _made(connection, schema, found, wanted)
-    return changing.reschedule(connection, schema, occurrence.id, due_at=due_at, zone=None, expires_at=None)
-
-
-def turn_at(series: Series, time: datetime) -> Turn:
-    """The turn that the rule gives at a time: a wall time in the series' zone, or an instant. Raises `InvalidInput`."""
-    if not isinstance(time, datetime):
-        raise InvalidInput("turn", f"must be a datetime, not {type(time).__name__}")
-    recurrence = series.when().recurrence
-    zone = series.effective_zone
-    around = time if time.tzinfo is not None else time.replace(tzinfo=series.now.tzinfo)
-    near: list[Turn] = []
-    for each in recurrence.since(around - _REACH):
-        if each.at > around + _REACH:
-            break
-        near.append(each)
-    found = [each for each in near if (each.wall if time.tzinfo is None else each.at) == time]
-    if len(found) == 1:
-        return found[0]
-    if found:
-        raise InvalidInput("turn", f"comes twice at {time} ({zone}); give its instant, with an offset")
-    nearest = min(near, key=lambda each: abs(each.at - around), default=None)
-    hint = "" if nearest is None else f"; the nearest one is {nearest.wall} ({zone})"
-    raise InvalidInput("turn", f"the series has none at {time}{hint}")
-
-
-def _made(connection: CallersConnection, schema: str, series: Series, turn: Turn) -> Occurrence:
-    following = next(series.when().since(turn.at), None)
-    make(connection, schema, [(series, Planned(turn, series.when().expiry(turn, following)))])
-    found = find(connection, schema, series, turn.recurrence_id)
-    if found is None:
-        raise Refused(f"turn {turn.recurrence_id} of series {series.id} has ended, and was purged")
-    return found
-
-
-def _replanned(connection: CallersConnection, schema: str, series_id: UUID, now: datetime | None) -> Series:
+def replanned(connection: CallersConnection, schema: str, series_id: UUID, now: datetime | None) -> Series:
+    """Bring what is due later than now to where the series has it; the series then. It must be locked already."""
     run = partial(fetch, connection, schema)
     locked = replace(lock_series(run, series_id, now), replan=True)
     decide(connection, schema, [replace(locked, planned_until=max(locked.planned_until, locked.now + _MOMENT))])
     return get_series(run, series_id, now)
-
-
-def next_turns(series: Series, number: int) -> Sequence[Turn]:
-    """The next turns by the rule, without those that are skipped."""
-    return list(islice(series.when().since(series.now), number))

@@ -21,6 +21,10 @@ NOON = datetime(2030, 5, 1, 12, tzinfo=UTC)
 SETTINGS = Settings(allow_private=True)
 
 
+def provider(name: str):
+    return registry.load(name, SETTINGS)
+
+
 def at(day: int, hour: int, minute: int = 0, *, month: int = 5) -> datetime:
     return datetime(2030, month, day, hour, minute, tzinfo=UTC)
 
@@ -41,7 +45,7 @@ class SeriesStage:
         self.world = world
 
     def request(self, **changed: Any):
-        return to_series_request(lambda name: registry.load(name, SETTINGS), **wanted(**changed))
+        return to_series_request(provider, **wanted(**changed))
 
     def schedule(self, now: datetime = NOON, **changed: Any) -> series_rows.Series:
         made, created = self.committed(series_changing.schedule, self.request(**changed), now=now)
@@ -49,14 +53,7 @@ class SeriesStage:
         return made
 
     def edit(self, series, now: datetime, **changed: Any):
-        with self.world.database.transaction() as connection:
-            found = series_changing.ready_to_change(connection, "reminders", series.id, now)
-            given = {
-                "rule": found.rule, "start": found.start, "zone": found.zone, "extra": found.extra, "left_out": found.left_out,
-                "catch_up": found.catch_up, "max_lateness": found.max_lateness, "destination": found.destination,
-                "follows_user": found.follows_user,
-            }  # fmt: skip
-            return series_changing.edit(connection, "reminders", found, self.request(**{**given, **changed}), now)
+        return self.committed(series_changing.edit, series.id, changed, provider, now=now)
 
     def committed(self, call, *arguments: Any, **named: Any):
         with self.world.database.transaction() as connection:

@@ -11,7 +11,7 @@ from integration.ledger.series_stage import DAY, HOUR, NOON, START, at, wanted
 from integration.ledger.world import ScriptedProvider
 from reminders.domain.errors import InvalidInput, NotFound, Refused
 from reminders.domain.outcomes import Unknown
-from reminders.ledger import changing, series_changing
+from reminders.ledger import changing, series_changing, series_turns
 
 FIRST, SECOND, THIRD = "20300502T090000", "20300503T090000", "20300504T090000"
 
@@ -100,7 +100,7 @@ def test_a_zone_whose_clocks_are_behind_fires_no_turn_twice(stage, world):
 
 def test_other_content_reaches_the_next_one_and_what_a_person_has_moved(stage, world):
     series = stage.schedule()
-    stage.committed(series_changing.move, series.id, START + 3 * DAY, due_at=at(9, 9), now=NOON)
+    stage.committed(series_turns.move, series.id, START + 3 * DAY, due_at=at(9, 9), now=NOON)
     stage.edit(series, NOON, destination="elsewhere", data={"pill": 2})
     query = "SELECT recurrence_id, due_at, destination, data FROM reminders.reminders ORDER BY due_at"
     assert [(turn, where, data) for turn, _, where, data in world.sql(query)] == [
@@ -112,7 +112,7 @@ def test_other_content_reaches_the_next_one_and_what_a_person_has_moved(stage, w
 
 def test_what_a_person_has_moved_keeps_its_time_through_edits(stage):
     series = stage.schedule()
-    stage.committed(series_changing.move, series.id, START + DAY, due_at=at(2, 15), now=NOON)
+    stage.committed(series_turns.move, series.id, START + DAY, due_at=at(2, 15), now=NOON)
     stage.edit(series, NOON, rule="FREQ=WEEKLY;BYDAY=MO")
     assert stage.live(series) == [(FIRST, at(2, 15)), ("20300506T090000", at(6, 7))]
 
@@ -187,7 +187,7 @@ def test_paused_and_resumed_at_once_it_is_as_before_but_for_the_key(stage):
 def test_a_pause_brings_back_what_a_person_had_moved_if_its_time_is_still_to_come(stage):
     series = stage.schedule()
     for day, moved_to in ((1, at(6, 9)), (2, at(3, 9))):
-        stage.committed(series_changing.move, series.id, START + day * DAY, due_at=moved_to, now=NOON)
+        stage.committed(series_turns.move, series.id, START + day * DAY, due_at=moved_to, now=NOON)
     stage.committed(series_changing.pause, series.id, now=NOON)
     stage.committed(series_changing.resume, series.id, now=at(4, 8))
     assert stage.rows(series) == [
@@ -209,27 +209,27 @@ def test_an_edit_of_a_paused_series_waits_for_its_resume(stage):
 
 def test_a_skipped_turn_is_not_made_and_the_one_after_it_is(stage):
     series = stage.schedule()
-    assert stage.committed(series_changing.skip, series.id, START + DAY, now=NOON) == "cancelled"
+    assert stage.committed(series_turns.skip, series.id, START + DAY, now=NOON) == "cancelled"
     assert stage.rows(series) == [(FIRST, at(2, 7), "withdrawn"), (SECOND, at(3, 7), "pending")]
     # Also by its instant, and one that is not made yet.
-    assert stage.committed(series_changing.skip, series.id, at(4, 7), now=NOON) == "cancelled"
+    assert stage.committed(series_turns.skip, series.id, at(4, 7), now=NOON) == "cancelled"
     stage.plan(at(3, 8))
     assert [turn for turn, _ in stage.live(series)] == [SECOND, "20300505T090000"]
 
 
 def test_a_skip_taken_back_brings_the_turn_back(stage):
     series = stage.schedule()
-    stage.committed(series_changing.skip, series.id, START + DAY, now=NOON)
-    stage.committed(series_changing.restore, series.id, START + DAY, now=NOON)
+    stage.committed(series_turns.skip, series.id, START + DAY, now=NOON)
+    stage.committed(series_turns.restore, series.id, START + DAY, now=NOON)
     assert stage.rows(series) == [(FIRST, at(2, 7), "pending"), (SECOND, at(3, 7), "withdrawn")]
     with pytest.raises(NotFound, match="does not skip"):
-        stage.committed(series_changing.restore, series.id, START + DAY, now=NOON)
+        stage.committed(series_turns.restore, series.id, START + DAY, now=NOON)
 
 
 def test_a_skip_lengthens_the_life_of_the_turn_before_it(stage):
     series = stage.schedule()
     assert stage.expires_at(series, FIRST) == at(3, 7)
-    stage.committed(series_changing.skip, series.id, START + 2 * DAY, now=NOON)
+    stage.committed(series_turns.skip, series.id, START + 2 * DAY, now=NOON)
     assert stage.expires_at(series, FIRST) == at(4, 7)
 
 
@@ -237,7 +237,7 @@ def test_a_skip_lengthens_the_life_of_the_turn_before_it(stage):
 def test_a_turn_that_the_rule_does_not_give_is_refused_with_the_nearest(stage, turn):
     series = stage.schedule()
     with pytest.raises(InvalidInput, match="nearest one is 20") as refused:
-        stage.committed(series_changing.skip, series.id, turn, now=NOON)
+        stage.committed(series_turns.skip, series.id, turn, now=NOON)
     assert refused.value.field == "turn"
 
 
@@ -246,15 +246,15 @@ def test_a_wall_time_that_comes_twice_must_be_given_as_an_instant(stage):
         start=datetime(2030, 10, 26, 0, 30), rule="FREQ=HOURLY", now=at(26, 12, month=10), reference="hourly"
     )
     with pytest.raises(InvalidInput, match="comes twice"):
-        stage.committed(series_changing.skip, series.id, datetime(2030, 10, 27, 2, 30), now=at(26, 12, month=10))
-    stage.committed(series_changing.skip, series.id, at(27, 1, 30, month=10), now=at(26, 12, month=10))
+        stage.committed(series_turns.skip, series.id, datetime(2030, 10, 27, 2, 30), now=at(26, 12, month=10))
+    stage.committed(series_turns.skip, series.id, at(27, 1, 30, month=10), now=at(26, 12, month=10))
     stage.plan(at(27, 0, 31, month=10))
     assert [due for _, due in stage.live(series)][-1] == at(27, 2, 30, month=10)
 
 
 def test_a_turn_is_moved_before_it_is_made_and_is_not_made_again(stage):
     series = stage.schedule()
-    moved = stage.committed(series_changing.move, series.id, START + 2 * DAY, due_at=at(2, 15), now=NOON)
+    moved = stage.committed(series_turns.move, series.id, START + 2 * DAY, due_at=at(2, 15), now=NOON)
     assert moved.due_at == at(2, 15)
     assert stage.live(series) == [(FIRST, at(2, 7)), (SECOND, at(2, 15))]
     stage.plan(at(2, 8))
@@ -266,7 +266,7 @@ def test_a_turn_whose_time_has_passed_unsent_can_still_be_moved(stage):
     series = stage.schedule()
     stage.plan(at(5, 8))
     assert [turn for turn, _, _, _ in stage.skips(series)] == [SECOND, THIRD]
-    stage.committed(series_changing.move, series.id, START + 3 * DAY, due_at=at(5, 10), now=at(5, 8))
+    stage.committed(series_turns.move, series.id, START + 3 * DAY, due_at=at(5, 10), now=at(5, 8))
     assert (THIRD, at(5, 10)) in stage.live(series)
 
 
@@ -277,7 +277,7 @@ def test_a_move_is_refused_as_reschedule_is(stage, world):
     key = world.column("reminders", "delivery_key", first)
     world.deliver(ScriptedProvider(), now=at(2, 7))(first, key)
     with pytest.raises(Refused, match="already delivered"):
-        stage.committed(series_changing.move, series.id, START + DAY, due_at=at(9, 9), now=at(2, 8))
+        stage.committed(series_turns.move, series.id, START + DAY, due_at=at(9, 9), now=at(2, 8))
 
 
 def test_cancelling_a_series_cancels_everything_that_is_open_and_says_what_became_of_it(stage, world):

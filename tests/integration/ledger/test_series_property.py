@@ -11,7 +11,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from integration.ledger.series_stage import NOON, START, SeriesStage
-from reminders.ledger import series_changing
+from reminders.ledger import series_changing, series_turns
 from reminders.pipeline.plan import When
 
 NAMES = itertools.count()
@@ -68,12 +68,12 @@ class Told:
         standing = self.stage.get(self.series)
         if what == "edit":
             self.stage.edit(self.series, self.now, rule=given)
-        elif what == "skip" and (coming := series_changing.next_turns(self.at_now(), given + 1)):
-            self.change(series_changing.skip, coming[-1].at)
+        elif what == "skip" and (coming := series_turns.next_turns(self.at_now(), given + 1)):
+            self.change(series_turns.skip, coming[-1].at)
         elif what == "restore":
             near = itertools.islice(standing.when().recurrence.since(self.now), 8)
             for each in [each for each in near if each.recurrence_id in standing.skipped][:1]:
-                self.change(series_changing.restore, each.at)
+                self.change(series_turns.restore, each.at)
         elif what in {"pause", "resume"} and self.decided().status in {"active", "paused"}:
             self.change(getattr(series_changing, what))
 
