@@ -125,7 +125,7 @@ WITH superseded AS (
     UPDATE {s}.reminders
     SET due_at = :due_at, zone = COALESCE(:zone, zone), expires_at = :expires_at, version = version + 1,
         delivery_key = :new_key, status = 'live', finished_at = NULL, last_outcome = NULL, cancel_requested_at = NULL,
-        moved_at = CASE WHEN series_id IS NOT NULL AND :by_series IS NOT TRUE THEN clock_timestamp() END, withdrawn_at = NULL
+        moved_at = CASE WHEN series_id IS NOT NULL THEN clock_timestamp() END, withdrawn_at = NULL
     WHERE id = :id AND version = :version
     RETURNING id, tenant_id, destination_id, expires_at
 ), woken AS (
@@ -138,7 +138,7 @@ WITH superseded AS (
 )
 SELECT 1 FROM moved
 """,
-    {"id": "uuid", "due_at": "timestamptz", "zone": "text", "expires_at": "timestamptz", "version": "integer", "new_key": "text", "by_series": "boolean"},
+    {"id": "uuid", "due_at": "timestamptz", "zone": "text", "expires_at": "timestamptz", "version": "integer", "new_key": "text"},
 )  # fmt: skip
 
 # What its series has withdrawn may come back; what a person has cancelled does not.
@@ -168,7 +168,7 @@ class Standing:
 def cancel(connection: CallersConnection, schema: str, reminder_id: UUID) -> CancelResult:
     """Cancel in the caller's transaction; see `reminders.cancel` for what each answer means."""
     given = str(reminder_id)
-    found = lock(connection, schema, reminder_id)
+    found = _lock(connection, schema, reminder_id)
     if found.status == "cancelled":
         fetch(connection, schema, CANCEL_FOR_GOOD, id=given)
         return "cancelled"
@@ -198,7 +198,7 @@ def reschedule(
     expires_at: datetime | None,
 ) -> ScheduledReminder:
     """Move in the caller's transaction; see `reminders.reschedule`. `due_at` and `expires_at` are UTC."""
-    found = lock(connection, schema, reminder_id)
+    found = _lock(connection, schema, reminder_id)
     if found.status == "delivered" or found.confirmed_late:
         raise Refused(f"reminder {reminder_id} is already delivered; schedule another one, with its own slot")
     if found.live == "sending":
@@ -234,8 +234,7 @@ def reschedule(
     return ScheduledReminder(reminder_id, new_key, due_at.astimezone(UTC), "pending", new_version, created=False)
 
 
-def lock(connection: CallersConnection, schema: str, reminder_id: UUID) -> Standing:
-    """Lock a reminder's rows until the caller's transaction ends, and see how it stands. Raises `NotFound`."""
+def _lock(connection: CallersConnection, schema: str, reminder_id: UUID) -> Standing:
     held = fetch(connection, schema, LOCK, id=str(reminder_id))
     found = _standing(connection, schema, reminder_id)
     if found.status == "live" and not held:

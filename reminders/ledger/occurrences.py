@@ -15,7 +15,7 @@ from uuid import UUID
 
 from reminders.domain.identity import delivery_key, identity_key, request_hash, uuid7
 from reminders.domain.request import ReminderRequest
-from reminders.ledger import changing
+from reminders.ledger import occurrence_moves
 from reminders.ledger.caller import CallersConnection, fetch
 from reminders.ledger.scheduling import INSERT, as_json
 from reminders.ledger.series_rows import Series
@@ -53,13 +53,6 @@ OPEN = Statement(
     {"series": "uuid"},
 )
 
-# What a person has cancelled is no longer its series' to revive.
-WITHDRAWN = Statement(
-    "occurrence_withdrawn",
-    "UPDATE {s}.reminders SET withdrawn_at = clock_timestamp() WHERE id = :id AND status = 'cancelled' RETURNING 1",
-    {"id": "uuid"},
-)
-
 GIVE_UP_WITHDRAWN = Statement(
     "occurrences_given_up",
     """
@@ -69,18 +62,6 @@ RETURNING recurrence_id, due_at, moved_at IS NOT NULL
 """,
     {"series": "uuid", "until": "timestamptz"},
 )
-
-AS_THE_SERIES_HAS_IT = Statement(
-    "occurrence_content",
-    """
-UPDATE {s}.reminders
-SET destination = :destination, destination_id = :destination_id, deduplicates = :deduplicates, data = :data, withdrawn_at = NULL
-WHERE id = :id RETURNING 1
-""",
-    {
-        "id": "uuid", "destination": "text", "destination_id": "uuid", "deduplicates": "boolean", "data": "jsonb",
-    },
-)  # fmt: skip
 
 
 @dataclass(frozen=True, slots=True)
@@ -160,40 +141,22 @@ def bring(
     )
     if same and not found.withdrawn and json.loads(found.data) == json.loads(series.data):
         return False
-    standing = _unclaimed(connection, schema, found.id)
-    if standing is None:
-        return False
     content = {
         "destination": series.destination,
         "destination_id": str(series.destination_id),
         "deduplicates": series.deduplicates,
         "data": series.data,
     }
-    fetch(connection, schema, AS_THE_SERIES_HAS_IT, id=str(found.id), **content)
-    version = standing.version + 1
-    fetch(
-        connection,
-        schema,
-        changing.MOVE_IF_NOT_SENDING,
-        id=str(found.id),
-        due_at=due_at,
-        zone=zone,
-        expires_at=expires_at,
-        version=standing.version,
-        new_key=delivery_key(bytes(standing.identity_key), version),
-        by_series=not (found.moved and keeps),
+    run = partial(fetch, connection, schema)
+    keeps_time = found.moved and keeps
+    return occurrence_moves.bring(
+        run, found.id, content, due_at=due_at, zone=zone, expires_at=expires_at, keeps_time=keeps_time
     )
-    return True
 
 
 def withdraw(connection: CallersConnection, schema: str, occurrence_id: UUID) -> bool:
     """End an occurrence so that its series may revive it; whether that was still possible."""
-    standing = _unclaimed(connection, schema, occurrence_id)
-    if standing is None or standing.live is None:
-        return False
-    fetch(connection, schema, changing.CANCEL_IF_NOT_SENDING, id=str(occurrence_id))
-    fetch(connection, schema, WITHDRAWN, id=str(occurrence_id))
-    return True
+    return occurrence_moves.withdraw(partial(fetch, connection, schema), occurrence_id)
 
 
 def find(connection: CallersConnection, schema: str, series: Series, recurrence_id: str) -> Occurrence | None:
@@ -241,14 +204,6 @@ def request_of(series: Series, planned: Planned) -> ReminderRequest:
         series_id=series.id,
         recurrence_id=planned.turn.recurrence_id,
     )
-
-
-def _unclaimed(connection: CallersConnection, schema: str, occurrence_id: UUID) -> changing.Standing | None:
-    """Lock an occurrence; None if it is being sent, may have been sent, or was."""
-    found = changing.lock(connection, schema, occurrence_id)
-    if found.live == "sending" or found.uncertain or found.confirmed_late or found.status == "delivered":
-        return None
-    return found
 
 
 def _read(row: Sequence[object]) -> Occurrence:

@@ -11,7 +11,7 @@ from integration.ledger.series_stage import DAY, HOUR, NOON, START, at, wanted
 from integration.ledger.world import ScriptedProvider
 from reminders.domain.errors import InvalidInput, NotFound, Refused
 from reminders.domain.outcomes import Unknown
-from reminders.ledger import changing, series_changing, series_turns
+from reminders.ledger import series_changing, series_turns
 
 FIRST, SECOND, THIRD = "20300502T090000", "20300503T090000", "20300504T090000"
 
@@ -368,10 +368,3 @@ def test_a_planner_and_an_edit_at_once_neither_wait_nor_double(stage, world):
     holder.commit()
     assert stage.plan(at(2, 8)) == 0
     assert [turn for turn, _ in stage.live(series)] == [FIRST, SECOND]
-
-
-def test_the_standing_of_an_occurrence_is_that_of_any_reminder(stage, world):
-    series = stage.schedule()
-    with world.connect() as connection:
-        found = changing.lock(connection, "reminders", stage.id_of(series, FIRST))
-    assert (found.status, found.live, found.due_at) == ("live", "pending", at(2, 7))

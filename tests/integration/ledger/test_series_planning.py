@@ -11,7 +11,7 @@ import pytest
 import reminders
 from integration.ledger.series_stage import DAY, NOON, START, at, wanted
 from reminders.domain.errors import Conflict, InvalidInput
-from reminders.ledger import changing, occurrences, planning
+from reminders.ledger import occurrences, planning
 from reminders.ledger.database import Database
 
 
@@ -247,7 +247,7 @@ def test_an_occurrence_that_an_application_holds_holds_up_no_planner(stage, worl
     """A replan must move it; the others of the batch are planned meanwhile."""
     held, other = stage.schedule(reference="held"), stage.schedule(reference="other")
     holder = world.connect()
-    changing.lock(holder, "reminders", stage.id_of(held, "20300502T090000"))
+    reminders.cancel(holder, stage.id_of(held, "20300502T090000"))
     query = "UPDATE reminders.series SET replan = true, plan_at = %s, rule = 'FREQ=WEEKLY' WHERE id = %s"
     world.sql(query, at(1, 12), str(held.id))
     stage.plan(at(2, 6))
