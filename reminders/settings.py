@@ -15,6 +15,7 @@ from typing import Any
 
 from reminders.domain.durations import parse_delays
 from reminders.domain.errors import SettingsError
+from reminders.settings_mail import Sender, SmtpServer, sender, smtp_server, unsubscribe_url
 from reminders.settings_values import (
     basic_auth,
     events,
@@ -33,7 +34,7 @@ FINALIZE_BUDGET = 5.0
 """Seconds kept free, inside the claim and inside the shutdown grace, for recording an outcome."""
 SHORTEST_RETENTION = 86400.0
 """Seconds for which what has ended is kept at least: `90` for ninety days is a slip that deletes nearly everything."""
-LATER_RELEASES = frozenset({"SMTP_URL", "KEYS", "REDIS_CA", "NEW_TENANTS", "DISPATCHER"})
+LATER_RELEASES = frozenset({"KEYS", "REDIS_CA", "NEW_TENANTS", "DISPATCHER"})
 """Names the design reserves; they have no effect yet, and a process that sees one says so."""
 
 
@@ -85,6 +86,9 @@ class Settings:
     webhook_secret: Secret | None = None
     sms_url: Secret | None = None
     sms_max_parts: int = 4
+    smtp_url: SmtpServer | None = None
+    mail_from: Sender | None = None
+    unsubscribe_url: str | None = None
     allow_private: bool = False
     flower_auth: Secret | None = None
     flower_events: str = "all"
@@ -122,6 +126,9 @@ _PARSERS: dict[str, Callable[[str], Any]] = {
     "webhook_secret": _secret(long_secret),
     "sms_url": _secret(gateway_url),
     "sms_max_parts": whole(1, 10),
+    "smtp_url": smtp_server,
+    "mail_from": sender,
+    "unsubscribe_url": unsubscribe_url,
     "allow_private": switch,
     "flower_auth": _secret(basic_auth),
     "flower_events": events,

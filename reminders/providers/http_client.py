@@ -24,6 +24,7 @@ from reminders.providers.call_failures import Unsendable, outcome_of_failure
 from reminders.providers.deadline_sockets import Call, DeadlineSocket, DeadlineTlsSocket, connect
 from reminders.providers.destination_url import Target
 from reminders.providers.idle_connections import IdleConnections
+from reminders.providers.tls import new_tls_context, wrap
 
 logger = logging.getLogger(__name__)
 
@@ -97,32 +98,13 @@ class HttpClient:
         sock = connect(resolve(target.host, target.port, call, allow_private=self._allow_private), call)
         if target.scheme == "http":
             return _Connection(target, sock)
-        try:
-            sock.settimeout(call.remaining())
-            tls_sock = self._tls().wrap_socket(sock, server_hostname=target.host.removesuffix("."))
-        except BaseException:
-            sock.close()
-            raise
-        assert isinstance(tls_sock, DeadlineTlsSocket)
-        return _Connection(target, tls_sock)
+        return _Connection(target, wrap(sock, call, self._tls(), target.host))
 
     def _tls(self) -> ssl.SSLContext:
         with self._lock:
             if self._tls_context is None:
-                self._tls_context = _new_tls_context()
+                self._tls_context = new_tls_context()
             return self._tls_context
-
-
-def _new_tls_context() -> ssl.SSLContext:
-    context = ssl.create_default_context()
-    paths = ssl.get_default_verify_paths()
-    if not paths.cafile and not paths.capath:
-        # A slim image without a certificate store.
-        import certifi  # noqa: PLC0415 (only there)
-
-        context.load_verify_locations(certifi.where())
-    context.sslsocket_class = DeadlineTlsSocket
-    return context
 
 
 class _FinalResponse(http.client.HTTPResponse):
