@@ -7,6 +7,7 @@ section 4.1.1.4); after it only a complete reply tells.
 from __future__ import annotations
 
 import re
+import ssl
 from datetime import timedelta
 from typing import Literal
 
@@ -94,11 +95,11 @@ def outcome_of_failure(error: Exception, *, sent: bool) -> Outcome:
             return Blocked("provider", HOLD, error.error_class, str(error))
         case Utf8Missing():
             return Rejected("smtputf8_missing", "the server does not take addresses that are not ASCII before the @")
-        case ClosedByServer():
+        case ClosedByServer() | ssl.SSLEOFError() | ssl.SSLZeroReturnError():
             return outcome("closed", "the server closed the connection without a reply")
         case GarbledReply() | TooMuchReceived():
             return outcome("malformed_reply", "what the server sent is no reply of SMTP, or came unasked")
-        case UnicodeError() | ValueError():
+        case UnicodeError():
             return outcome("internal", f"{type(error).__name__} on our side")
         case _:
             return outcome_of_broken_call(error, sent=sent)
