@@ -16,9 +16,9 @@ from typing import TYPE_CHECKING, Any
 from reminders.domain.errors import Conflict, InvalidInput, NotFound, Refused, RemindersError
 
 if TYPE_CHECKING:
-    from reminders.api import cancel, get, reschedule, schedule, schedule_many
+    from reminders.api import cancel, get, reschedule, schedule, schedule_many, verify_unsubscribe
 
-_FROM_API = frozenset({"cancel", "get", "reschedule", "schedule", "schedule_many"})
+_FROM_API = frozenset({"cancel", "get", "reschedule", "schedule", "schedule_many", "verify_unsubscribe"})
 
 
 def __getattr__(name: str) -> Any:
@@ -41,4 +41,5 @@ __all__ = [
     "reschedule",
     "schedule",
     "schedule_many",
+    "verify_unsubscribe",
 ]

@@ -13,7 +13,7 @@ from typing import Any
 from uuid import UUID
 
 from reminders import settings as settings_module
-from reminders.domain.errors import Conflict, InvalidInput
+from reminders.domain.errors import Conflict, InvalidInput, SettingsError
 from reminders.domain.request import checked_instant
 from reminders.ledger import changing, reading, scheduling
 from reminders.ledger.caller import CallersConnection
@@ -23,6 +23,7 @@ from reminders.ledger.scheduling import ScheduledReminder
 from reminders.pipeline.provider import Provider
 from reminders.pipeline.schedule import resolve_instant, to_request
 from reminders.providers import registry
+from reminders.providers.unsubscribe import Unsubscription, read_token
 from reminders.settings import Settings
 
 MOST_AT_ONCE = 1000
@@ -146,6 +147,19 @@ def reschedule(
 def get(connection: CallersConnection, reminder_id: UUID | str) -> Reminder:
     """The reminder as it stands, seen from the caller's transaction. Raises `NotFound`."""
     return reading.get(connection, _settings().schema, _uuid(reminder_id))
+
+
+def verify_unsubscribe(token: str) -> Unsubscription:
+    """Whom the token of an unsubscribe link names: tenant, user, kind and channel that are to be left alone.
+
+    For the endpoint at `REMINDERS_UNSUBSCRIBE_URL`, which answers a POST without asking anything else (RFC 8058). It
+    needs the `REMINDERS_WEBHOOK_SECRET` of the workers. Raises `InvalidInput("token", ...)` for one that is not ours,
+    `SettingsError` without the secret.
+    """
+    secret = _settings().webhook_secret
+    if secret is None:
+        raise SettingsError("REMINDERS_WEBHOOK_SECRET is not set: unsubscribe tokens cannot be verified without it")
+    return read_token(secret.reveal().encode(), token)
 
 
 def _uuid(value: UUID | str) -> UUID:

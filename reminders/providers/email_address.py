@@ -39,7 +39,7 @@ def parse_address(destination: str, *, allow_private: bool) -> Address:
     if fault is not None:
         raise InvalidInput("destination", fault)
     try:
-        found = validate_email(destination, check_deliverability=False, test_environment=allow_private)
+        found = validate_email(destination, strict=True, check_deliverability=False, test_environment=allow_private)
     except EmailNotValidError:
         raise InvalidInput(
             "destination", "is not one e-mail address of the form name@domain, without a display name"

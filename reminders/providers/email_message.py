@@ -37,7 +37,7 @@ def render_message(delivery: Delivery, address: Address) -> bytes:
         boundary = _boundary(delivery.delivery_key)
         parts = (text, _entity("html", _part(delivery, "html")))
         content = f'Content-Type: multipart/alternative;\r\n boundary="{boundary}"\r\n\r\n'.encode()
-        content += b"".join(b"--%s\r\n%s" % (boundary.encode(), part) for part in parts)
+        content += b"".join(b"--%s\r\n%s\r\n" % (boundary.encode(), part) for part in parts)
         content += b"--%s--\r\n" % boundary.encode()
     else:
         content = text

@@ -18,6 +18,7 @@ SECRETS = {
     "REMINDERS_WEBHOOK_SECRET": "hunter22-hunter22-hunter22",
     "REMINDERS_FLOWER_AUTH": "ops:hunter22",
     "REMINDERS_SMS_URL": "twilio://AC17:hunter22@gateway?from=Acme",
+    "REMINDERS_SMTP_URL": "smtp://shop:hunter22@mail.example",
 }
 
 
@@ -73,6 +74,7 @@ def test_every_fault_is_reported_at_once_under_its_name():
         ("SCHEMA", "pg_own"), ("SCHEMA", "a;b"), ("SCHEMA", "x" * 32), ("SCHEMA", "1a"), ("SCHEMA", 'a"b'), ("SCHEMA", "Ä"),
         ("WEBHOOK_SECRET", "short"), ("FLOWER_AUTH", "nopassword"), ("FLOWER_AUTH", ":longenough"), ("FLOWER_AUTH", "a:short"),
         ("ALLOW_PRIVATE", "2"), ("RETENTION", "90"), ("RETENTION", "23h"), ("RETENTION", "for ever"),
+        ("SMTP_URL", "http://h"), ("MAIL_FROM", "Shop"), ("UNSUBSCRIBE_URL", "http://shop.example/u"),
     ],
 )  # fmt: skip
 def test_a_bad_value_is_refused(name, bad):
