@@ -14,7 +14,7 @@ from typing import Literal
 from reminders.domain.outcomes import Blocked, Delivered, Outcome, Rejected, Retry, Unknown
 from reminders.providers.call_failures import outcome_of_failure as outcome_of_broken_call
 from reminders.providers.deadline_sockets import TooMuchReceived
-from reminders.providers.redaction import LIMIT, redact
+from reminders.providers.redaction import LIMIT, MASK, redact
 
 Step = Literal["greeting", "EHLO", "STARTTLS", "AUTH", "RSET", "MAIL", "RCPT", "DATA", "message"]
 """What a reply answers; `message` is the line with the final dot."""
@@ -118,6 +118,7 @@ def _read(text: bytes) -> tuple[str, str]:
 
 
 def _queue_id(words: str) -> str | None:
-    """The server's own name for the message, where its words have a form that we know."""
+    """The server's own name for the message, where its words have a form that we know and it is no number of a person."""
     found = _QUEUE_ID.search(words)
-    return redact(next(filter(None, found.groups()))) if found else None
+    name = redact(next(filter(None, found.groups()))) if found else None
+    return None if name is None or MASK in name else name
