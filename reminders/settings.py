@@ -30,6 +30,8 @@ from reminders.settings_values import (
 logger = logging.getLogger(__name__)
 
 PREFIX = "REMINDERS_"
+EXTRA = "REMINDERS_X_"
+"""How the settings of other packages' providers begin; we only hand them on."""
 FINALIZE_BUDGET = 5.0
 """Seconds kept free, inside the claim and inside the shutdown grace, for recording an outcome."""
 SHORTEST_RETENTION = 86400.0
@@ -92,6 +94,12 @@ class Settings:
     allow_private: bool = False
     flower_auth: Secret | None = None
     flower_events: str = "all"
+    extras: tuple[tuple[str, Secret], ...] = ()
+    """What other packages' providers are set up with: the variables `REMINDERS_X_*`, by the rest of their names."""
+
+    def extra(self, name: str) -> str | None:
+        """The text of the variable `REMINDERS_X_<name>`; None if it is not set, or empty. It may be a secret."""
+        return next((text.reveal() for key, text in self.extras if key == name), None)
 
     @property
     def in_flight_limit(self) -> int:
@@ -152,7 +160,8 @@ def load(environ: Mapping[str, str] | None = None) -> Settings:
         except ValueError as error:
             faults.append(f"{PREFIX}{field.upper()}: {error}")
     _warn_of_unknown_names(environ)
-    settings = Settings(**values)
+    extras = sorted(name for name in environ if name.startswith(EXTRA) and environ[name])
+    settings = Settings(**values, extras=tuple((name.removeprefix(EXTRA), Secret(environ[name])) for name in extras))
     if not faults:
         faults = _bad_combinations(settings)
     if faults:
@@ -178,9 +187,10 @@ def _warn_of_unknown_names(environ: Mapping[str, str]) -> None:
     known = {PREFIX + field.name.upper() for field in fields(Settings)} - {
         PREFIX + "DATABASE_URL",
         PREFIX + "REDIS_URL",
+        PREFIX + "EXTRAS",
     }
     for name in sorted(environ):
-        if not name.startswith(PREFIX) or name in known or name.startswith(PREFIX + "X_"):
+        if not name.startswith(PREFIX) or name in known or name.startswith(EXTRA):
             continue
         if name.removeprefix(PREFIX) in LATER_RELEASES:
             logger.warning("%s has no effect in this release", name)

@@ -12,12 +12,14 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from uuid import UUID
 
+from reminders.domain.answers import well_formed, well_formed_answer
 from reminders.domain.identity import uuid7
 from reminders.domain.look_ups import LookUp, Undecided
 from reminders.domain.outcomes import Outcome, Unknown
 from reminders.pipeline.finalize import Finalize
 from reminders.pipeline.ports import Claim, ClaimLedger, Report
 from reminders.pipeline.provider import LooksUp, Provider, can_look_up
+from reminders.pipeline.tracing import origin
 from reminders.settings import FINALIZE_BUDGET
 
 logger = logging.getLogger(__name__)
@@ -28,6 +30,8 @@ LOST_REPLY_PAUSES = (0.2, 0.5, 1.0, 2.0, 4.0)
 """Seconds between questions whether a claim was taken whose reply was lost; together well within the claim."""
 CALL_AGAIN_AFTER = 1.0
 NO_PROVIDER_AGAIN_AFTER = 60.0
+OVERRUN = 1.0
+"""Seconds beyond the deadline after which a call that has returned is called late, in the log."""
 _RUNS_THROUGH_SUSPENSION = getattr(time, "CLOCK_BOOTTIME", time.CLOCK_MONOTONIC)
 
 
@@ -72,8 +76,8 @@ class Deliver:
         try:
             body = provider.render(claim.delivery)
             body_hash = hashlib.sha256(body).digest()
-        except Exception as error:
-            logger.exception("deliver.render_failed key=%s", delivery_key)
+        except Exception as error:  # noqa: BLE001 (another package's)
+            logger.error("deliver.render_failed key=%s: %s", delivery_key, origin(error))  # noqa: TRY400 (not its text)
             return self.finalize.pipeline_fault(
                 claim, "render_failed", f"{type(error).__name__} while rendering the body"
             )
@@ -86,7 +90,7 @@ class Deliver:
         started = time.monotonic()
         outcome = self._call(provider, claim, body)
         # Crash here: `sending`, the provider was called. Repeated only where the destination deduplicates.
-        duration_ms = round((time.monotonic() - started) * 1000)
+        duration_ms = self._duration_ms(started, claim)
         # Crash here, after the commit inside: final, message unacknowledged. It comes again and finds the reminder done.
         return self.finalize(claim, Report(outcome, duration_ms, body_hash))
 
@@ -103,20 +107,34 @@ class Deliver:
         started = time.monotonic()
         answer = self._ask_far_side(looking, claim)
         # Crash here: `sending`, nothing was sent. The claim's end asks again.
-        duration_ms = round((time.monotonic() - started) * 1000)
+        duration_ms = self._duration_ms(started, claim)
         return self.finalize.looked_up(claim, answer, duration_ms)
 
     def _ask_far_side(self, looking: LooksUp, claim: Claim) -> LookUp:
         key = claim.delivery.delivery_key
         try:
             answer: object = looking.look_up(claim.delivery, self.policy.http_deadline)
-        except Exception as error:
-            logger.exception("deliver.look_up_raised channel=%s key=%s", claim.delivery.channel, key)
+            if isinstance(answer, LookUp):
+                return well_formed_answer(answer)
+        except (Exception, SystemExit) as error:  # noqa: BLE001 (another package's)
+            self._log_raised("look_up_raised", claim, error)
             return Undecided(error_class="look_up_raised", reason=type(error).__name__)
-        if isinstance(answer, LookUp):
-            return answer
         logger.error("deliver.no_answer channel=%s key=%s type=%s", claim.delivery.channel, key, type(answer).__name__)
         return Undecided(error_class="no_answer", reason=f"the provider returned {type(answer).__name__}")
+
+    @staticmethod
+    def _log_raised(what: str, claim: Claim, error: BaseException) -> None:
+        one = claim.delivery
+        logger.error("deliver.%s channel=%s key=%s: %s", what, one.channel, one.delivery_key, origin(error))
+
+    def _duration_ms(self, started: float, claim: Claim) -> int:
+        seconds = time.monotonic() - started
+        if seconds > self.policy.http_deadline + OVERRUN:
+            logger.error(
+                "deliver.overran channel=%s key=%s seconds=%.1f deadline=%.1f",
+                claim.delivery.channel, claim.delivery.delivery_key, seconds, self.policy.http_deadline,
+            )  # fmt: skip
+        return round(seconds * 1000)
 
     def _still_fits(self, asked_at: float) -> bool:
         """Whether a whole call and its record still fit into the claim; not so when suspended or starved since."""
@@ -166,13 +184,11 @@ class Deliver:
         # A provider must not raise and must return an outcome; one that does otherwise may have sent.
         try:
             outcome: object = provider.send(claim.delivery, body, self.policy.http_deadline)
-        except Exception as error:
-            logger.exception(
-                "deliver.provider_raised channel=%s key=%s", claim.delivery.channel, claim.delivery.delivery_key
-            )
+            if isinstance(outcome, Outcome):
+                return well_formed(outcome)
+        except (Exception, SystemExit) as error:  # noqa: BLE001 (another package's)
+            self._log_raised("provider_raised", claim, error)
             return Unknown(error_class="provider_raised", reason=type(error).__name__)
-        if isinstance(outcome, Outcome):
-            return outcome
         logger.error(
             "deliver.no_outcome channel=%s key=%s type=%s",
             claim.delivery.channel, claim.delivery.delivery_key, type(outcome).__name__,

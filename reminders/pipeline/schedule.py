@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Callable, Mapping
 from datetime import datetime
 from typing import Any
 
 from reminders.calendar.zones import load_zone, to_instant
-from reminders.domain.errors import InvalidInput
+from reminders.domain.errors import InvalidInput, RemindersError
 from reminders.domain.request import LIMITS, ReminderRequest, new_request
 from reminders.pipeline.provider import Provider
+from reminders.pipeline.tracing import origin
+
+logger = logging.getLogger(__name__)
 
 
 def to_request(
@@ -47,7 +51,15 @@ def to_request(
         data=data,
         expires_at=expires_at,
     )
-    provider.check_destination(destination)
+    try:
+        provider.check_destination(destination)
+    except RemindersError:
+        raise
+    except Exception as error:  # noqa: BLE001 (another package's)
+        # Another package's fault must not end a whole import, and nothing is known to be right about the destination.
+        logger.error("schedule.check_failed channel=%s: %s", channel, origin(error))  # noqa: TRY400 (not its text)
+        why = f"could not be checked: the provider of channel {channel} raised {type(error).__name__}"
+        raise InvalidInput("destination", why) from None
     return request
 
 

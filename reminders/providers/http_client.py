@@ -13,12 +13,12 @@ import re
 import select
 import ssl
 import threading
-import traceback
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
 from reminders.domain.outcomes import Outcome
+from reminders.pipeline.tracing import origin
 from reminders.providers.address_guard import resolve
 from reminders.providers.call_failures import Unsendable, outcome_of_failure
 from reminders.providers.deadline_sockets import Call, DeadlineSocket, DeadlineTlsSocket, connect
@@ -72,9 +72,7 @@ class HttpClient:
         except Exception as error:  # noqa: BLE001 (whatever happens, the attempt needs an outcome)
             outcome = outcome_of_failure(error, sent=call.sent)
             if outcome.error_class == "internal":
-                # Without the exception's text, which may hold the destination.
-                where = "".join(traceback.format_tb(error.__traceback__))
-                logger.error("%s during a call\n%s", type(error).__name__, where)  # noqa: TRY400
+                logger.error("During a call: %s", origin(error))  # noqa: TRY400 (not its text)
             return outcome
 
     def _request(

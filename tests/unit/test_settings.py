@@ -140,7 +140,7 @@ def test_a_reserved_name_says_that_it_has_no_effect_yet(name, caplog):
 def test_every_setting_can_be_set_and_none_is_both_known_and_reserved():
     known = {field.name.upper() for field in fields(Settings)}
     assert not known & LATER_RELEASES
-    for name in known - {"DATABASE_URL", "REDIS_URL"}:
+    for name in known - {"DATABASE_URL", "REDIS_URL", "EXTRAS"}:
         assert faults(**{name: "\x00"}) if name != "HOME" else True
 
 
@@ -179,3 +179,15 @@ def test_an_address_that_can_be_none_is_refused_with_the_right_form(name, bad, s
 )  # fmt: skip
 def test_usual_addresses_are_taken(environ):
     check_addresses(load(environ))
+
+
+def test_what_begins_with_x_is_handed_on_to_the_providers_of_other_packages(caplog):
+    found = load({"REMINDERS_X_CHAT_TOKEN": "hunter22", "REMINDERS_X_FAX": "", "REMINDERS_X_A": "1"})
+    assert found.extra("CHAT_TOKEN") == "hunter22"
+    assert found.extra("A") == "1"
+    assert (found.extra("FAX"), found.extra("OTHER")) == (None, None)
+    assert "hunter22" not in repr(found)
+    assert caplog.records == []
+    # Providers are cached by their settings.
+    assert hash(found) == hash(load({"REMINDERS_X_A": "1", "REMINDERS_X_CHAT_TOKEN": "hunter22"}))
+    assert found != load({"REMINDERS_X_A": "2", "REMINDERS_X_CHAT_TOKEN": "hunter22"})
