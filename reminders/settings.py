@@ -97,7 +97,7 @@ class Settings:
     extras: tuple[tuple[str, Secret], ...] = ()
     """What other packages' providers are set up with: the variables `REMINDERS_X_*`, by the rest of their names."""
 
-    def extra(self, name: str) -> str | None:
+    def x(self, name: str) -> str | None:
         """The text of the variable `REMINDERS_X_<name>`; None if it is not set, or empty. It may be a secret."""
         return next((text.reveal() for key, text in self.extras if key == name), None)
 

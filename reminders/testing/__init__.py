@@ -6,7 +6,7 @@ An author subclasses `ProviderContract` in the own test suite and says in a few 
     import chat_provider
 
     class TestChat(ProviderContract):
-        factory = chat_provider.provider
+        factory = chat_provider.ChatProvider
         bad_destinations = ("general", "ftp://chat.example/hook")
 
         def environ(self, far_side):

@@ -35,7 +35,7 @@ class BodyChecks(Subject):
         before = copy.deepcopy(delivery)
         try:
             first, second = provider.render(delivery), provider.render(delivery)
-            other = self._provider(far_side).render(before)
+            other = self._provider(far_side).render(copy.deepcopy(before))
         except Exception as error:  # noqa: BLE001
             broken("render", f"for the sample delivery it raised {error!r}")
         if type(first) is not bytes:

@@ -79,8 +79,9 @@ class CallChecks(Subject):
             pytest.skip("this provider calls nobody")
         provider = self._play(far_side, Scene.ACCEPTS)
         delivery = self._delivery(far_side, provider)
+        body = self._body(provider, delivery)
         for number in range(1, ATTEMPTS + 1):
-            self._send(provider, replace(delivery, attempt=number))
+            self._send(provider, replace(delivery, attempt=number), body=body)
         if len(far_side.calls) < ATTEMPTS:
             pytest.skip("not every attempt arrived whole")
         return list(far_side.calls)

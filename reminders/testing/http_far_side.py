@@ -26,10 +26,14 @@ def http_answer(status: int, body: bytes = b"", headers: Mapping[str, str] | Non
 
 
 def repeating(status: int) -> Callable[[Call], bytes]:
-    """An answer that repeats what it was sent, at length, with bytes that cannot be stored."""
+    """An answer that repeats the request line and the body, at length, with bytes that cannot be stored."""
 
     def answer(call: Call) -> bytes:
-        return http_answer(status, b"refused \0\xff: " + call.raw + _FILLER, {"Content-Type": "text/plain"})
+        return http_answer(
+            status,
+            b"refused \0\xff: " + call.raw.split(b"\r\n")[0] + call.body + _FILLER,
+            {"Content-Type": "text/plain"},
+        )
 
     return answer
 

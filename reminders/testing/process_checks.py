@@ -7,6 +7,7 @@ import pickle
 import select
 import signal
 import sys
+from collections import Counter
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from threading import Barrier
@@ -16,6 +17,7 @@ import pytest
 from reminders.domain.delivery import Delivery
 from reminders.domain.outcomes import Delivered
 from reminders.pipeline.provider import Provider
+from reminders.testing.calling import Called
 from reminders.testing.far_side import FarSide
 from reminders.testing.rules import broken
 from reminders.testing.scenes import Scene
@@ -32,41 +34,43 @@ class ProcessChecks(Subject):
         if self._alone(provider, far_side) != "Delivered":
             pytest.skip("not even one thread delivers")
         plain = self._delivery(far_side, provider)
+        carried = [self.key_on_the_wire(plain.delivery_key).encode() in call.raw for call in far_side.calls] == [True]
+        as_rendered = [call.body for call in far_side.calls] == [self._body(provider, plain)]
+        deliveries = [
+            replace(
+                plain, delivery_key=f"dk_kit_number_{n:03}", data={**plain.data, "order": n, "name": f"Person {n:03}"}
+            )
+            for n in range(THREADS * EACH)
+        ]
+        far_side.play(Scene.ACCEPTS)
+        results = self._at_once(provider, deliveries)
+        if bad := [one for one in results if not isinstance(one.value, Delivered)]:
+            one = bad[0].error or bad[0].value
+            broken("threads", f"of {len(results)} calls from {THREADS} threads {len(bad)} went wrong, one with {one!r}")
+        if not self.calls_out:
+            return
+        keys = [self.key_on_the_wire(each.delivery_key).encode() for each in deliveries]
+        if carried and any(sum(key in call.raw for call in far_side.calls) != 1 for key in keys):
+            broken("threads", "keys were mixed up between threads: not each arrived in exactly one call")
+        bodies = Counter(self._body(provider, each) for each in deliveries)
+        if as_rendered and Counter(call.body for call in far_side.calls) != bodies:
+            broken("threads", "bodies were mixed up between threads: not each arrived in exactly one call")
+
+    def _at_once(self, provider: Provider, deliveries: list[Delivery]) -> list[Called]:
+        """Send all, from many threads that begin together and change places often."""
         together = Barrier(THREADS)
 
-        def work(thread: int) -> list[object]:
-            mine = [
-                replace(plain, delivery_key=f"dk_thread{thread:02}call{number}", user_id=f"user-{thread}-{number}")
-                for number in range(EACH)
-            ]
+        def work(thread: int) -> list[Called]:
             together.wait(10)
-            return [self._send(provider, each) for each in mine]
+            return [self._send(provider, each) for each in deliveries[thread::THREADS]]
 
-        far_side.play(Scene.ACCEPTS)
         interval = sys.getswitchinterval()
         sys.setswitchinterval(1e-5)
         try:
             with ThreadPoolExecutor(THREADS) as pool:
-                results = [one for each in pool.map(work, range(THREADS)) for one in each]
+                return [one for each in pool.map(work, range(THREADS)) for one in each]
         finally:
             sys.setswitchinterval(interval)
-        bad = [one for one in results if not isinstance(getattr(one, "value", None), Delivered)]
-        if bad:
-            broken(
-                "threads", f"of {len(results)} calls from {THREADS} threads {len(bad)} went wrong, one with {bad[0]!r}"
-            )
-        self._must_have_arrived_once(far_side, provider)
-
-    def _must_have_arrived_once(self, far_side: FarSide, provider: Provider) -> None:
-        if not self.calls_out:
-            return
-        keys = [f"dk_thread{thread:02}call{number}" for thread in range(THREADS) for number in range(EACH)]
-        if provider.deduplicates:
-            wire = [self.key_on_the_wire(key).encode() for key in keys]
-            if any(sum(key in call.raw for call in far_side.calls) != 1 for key in wire):
-                broken("threads", "keys were mixed up between threads: not every one arrived in a call of its own")
-        elif len(far_side.calls) != len(keys):
-            broken("threads", f"{len(keys)} calls were made, and {len(far_side.calls)} arrived")
 
     @pytest.mark.skipif(not hasattr(os, "fork"), reason="this system does not fork")
     def test_fork(self, far_side: FarSide) -> None:

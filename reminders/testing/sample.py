@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from copy import deepcopy
 from dataclasses import replace
 from datetime import UTC, datetime
 from typing import Any
@@ -41,7 +42,7 @@ def sample_delivery(channel: str, destination: str, **changes: Any) -> Delivery:
         zone="Europe/Berlin",
         reference="order-17",
         slot="day-before",
-        data=DATA,
+        data=deepcopy(DATA),
         attempt=1,
         body_format=1,
     )

@@ -71,7 +71,7 @@ class Subject:
     def _factory(self) -> Callable[[Settings], Provider]:
         found = inspect.getattr_static(type(self), "factory", None)
         if found is None:
-            raise pytest.UsageError(f"{type(self).__name__} needs `factory = your_module.provider`")
+            raise pytest.UsageError(f"{type(self).__name__} needs `factory = your_module.YourProvider`")
         made: Callable[[Settings], Provider] = getattr(found, "__func__", found)
         return made
 
@@ -115,8 +115,10 @@ class Subject:
             return b"{}"
         return body if type(body) is bytes else b"{}"
 
-    def _send(self, provider: Provider, delivery: Delivery, deadline: float | None = None) -> Called:
-        body = self._body(provider, delivery)
+    def _send(
+        self, provider: Provider, delivery: Delivery, deadline: float | None = None, body: bytes | None = None
+    ) -> Called:
+        body = self._body(provider, delivery) if body is None else body
         given = self.deadline if deadline is None else deadline
         return watched(lambda: provider.send(delivery, body, given), max(given, 0.0) + self.slack)
 

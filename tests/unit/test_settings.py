@@ -183,9 +183,9 @@ def test_usual_addresses_are_taken(environ):
 
 def test_what_begins_with_x_is_handed_on_to_the_providers_of_other_packages(caplog):
     found = load({"REMINDERS_X_CHAT_TOKEN": "hunter22", "REMINDERS_X_FAX": "", "REMINDERS_X_A": "1"})
-    assert found.extra("CHAT_TOKEN") == "hunter22"
-    assert found.extra("A") == "1"
-    assert (found.extra("FAX"), found.extra("OTHER")) == (None, None)
+    assert found.x("CHAT_TOKEN") == "hunter22"
+    assert found.x("A") == "1"
+    assert (found.x("FAX"), found.x("OTHER")) == (None, None)
     assert "hunter22" not in repr(found)
     assert caplog.records == []
     # Providers are cached by their settings.
