@@ -7,6 +7,7 @@ Application code needs only this module; importing it imports no Celery. The map
     pipeline/     one file per stage: schedule, scan, publish, deliver, finalize, repair
     ledger/       all SQL
     providers/    one file per channel          broker/   Redis through kombu
+    testing/      the contract kit for authors of providers
     calendar/     zones and wall times          intake/   files of reminders
     tasks.py      the Celery tasks              cli/      the `reminders` command
 """

@@ -47,7 +47,7 @@ def well_formed_answer(answer: LookUp) -> LookUp:
             return Absent(_text(answer, "reason"), code)
         case Undecided():
             error_class, reason = _text(answer, "error_class"), _text(answer, "reason")
-            return Undecided(error_class, reason, code, _flag(answer, "timed_out"))
+            return Undecided(error_class, reason, code, _flag(answer, "timed_out"), _flag(answer, "final"))
 
 
 # Missing fields, too: an instance need not have been initialised.

@@ -20,7 +20,7 @@ WELL_FORMED = [
     Blocked("destination", MINUTE, "class", "words", 429),
     Blocked("provider", MINUTE, "class", "words", 401),
 ]
-ANSWERS = [Found("ref", 200), Absent("words", 404), Undecided("class", "words", 500, timed_out=True)]
+ANSWERS = [Found("ref", 200), Absent("words", 404), Undecided("class", "words", 500, timed_out=True, final=True)]
 
 
 def every_field_is_set(value):
