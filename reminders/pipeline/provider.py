@@ -50,6 +50,16 @@ class LooksUp(Protocol):
         """
 
 
+def wrong_for_look_ups(provider: object) -> str | None:
+    """What keeps a provider with `look_up` from being asked; None if nothing does."""
+    looks_up, settle = getattr(provider, "looks_up", None), getattr(provider, "settle", None)
+    if not isinstance(looks_up, bool):
+        return f"it has look_up, and looks_up is {looks_up!r}, not a bool"
+    if isinstance(settle, bool) or not isinstance(settle, int | float) or not 0 <= settle < float("inf"):
+        return f"it has look_up, and settle is {settle!r}, not a number of seconds"
+    return None
+
+
 def can_look_up(provider: Provider) -> LooksUp | None:
     """The provider as one that looks keys up, if it does."""
     return provider if isinstance(provider, LooksUp) and provider.looks_up else None

@@ -7,7 +7,7 @@ from importlib.metadata import entry_points
 from reminders.domain.delivery import Delivery
 from reminders.domain.errors import InvalidInput, SettingsError
 from reminders.domain.outcomes import Blocked, Retry
-from reminders.pipeline.provider import Provider
+from reminders.pipeline.provider import Provider, wrong_for_look_ups
 from reminders.settings import load
 from reminders.testing.calling import no_network, watched
 from reminders.testing.far_side import FarSide
@@ -55,13 +55,12 @@ class FormChecks(Subject):
         provider = self._provider(far_side)
         deduplicates: object = provider.deduplicates
         body_format: object = provider.body_format
-        looks_up: object = getattr(provider, "looks_up", False)
         if not isinstance(deduplicates, bool):
             broken("types", f"deduplicates is {deduplicates!r}, not a bool")
         if type(body_format) is not int or body_format < 1:
             broken("types", f"body_format is {body_format!r}, not a whole number from 1")
-        if not isinstance(looks_up, bool):
-            broken("types", f"looks_up is {looks_up!r}, not a bool")
+        if hasattr(provider, "look_up") and (wrong := wrong_for_look_ups(provider)):
+            broken("types", wrong)
 
     def test_without_settings(self, far_side: FarSide) -> None:
         delivery = self._delivery(far_side, self._provider(far_side))

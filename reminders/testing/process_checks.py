@@ -52,6 +52,8 @@ class ProcessChecks(Subject):
         keys = [self.key_on_the_wire(each.delivery_key).encode() for each in deliveries]
         if carried and any(sum(key in call.raw for call in far_side.calls) != 1 for key in keys):
             broken("threads", "keys were mixed up between threads: not each arrived in exactly one call")
+        if len(far_side.calls) != len(deliveries):
+            broken("threads", f"{len(deliveries)} calls were made, and {len(far_side.calls)} arrived")
         bodies = Counter(self._body(provider, each) for each in deliveries)
         if as_rendered and Counter(call.body for call in far_side.calls) != bodies:
             broken("threads", "bodies were mixed up between threads: not each arrived in exactly one call")

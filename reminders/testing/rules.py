@@ -7,7 +7,7 @@ from typing import NoReturn
 RULES = {
     "entry-point": "An entry point of the group reminders.providers names the factory; its name is the provider's channel.",
     "import": "Importing the factory's module does not import Celery: applications import it to schedule.",
-    "types": "`deduplicates` is a bool, `body_format` a whole number from 1, and a look-up's `looks_up` a bool.",
+    "types": "`deduplicates` is a bool, `body_format` a whole number from 1, and whoever has `look_up` has `looks_up`, a bool, and `settle`, seconds.",
     "unconfigured": "Without any setting the factory, `check_destination` and `render` work, and `send` sends nothing.",
     "ready": "`ready` raises nothing with good settings, and nothing but `SettingsError` with others.",
     "destination": "`check_destination` accepts good destinations and raises nothing but `InvalidInput` for the field `destination`.",

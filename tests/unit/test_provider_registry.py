@@ -163,6 +163,10 @@ def test_what_has_the_form_of_a_provider_is_taken(installed, monkeypatch):
         ({"body_format": 0}, "1 or more as body_format"),
         ({"body_format": 2**31}, "1 or more as body_format"),
         ({"channel": None}, "calls itself None"),
+        ({"look_up": None}, "it has look_up, and looks_up is None"),
+        ({"look_up": None, "looks_up": True}, "settle is None, not a number of seconds"),
+        ({"look_up": None, "looks_up": True, "settle": float("inf")}, "settle is inf"),
+        ({"look_up": None, "looks_up": True, "settle": True}, "settle is True"),
     ],
 )
 def test_what_the_ledger_could_not_keep_is_refused(installed, monkeypatch, changed, words):

@@ -469,6 +469,7 @@ class Asked(Good):
     """Breaks nothing, and can be asked for a key."""
 
     looks_up = True
+    settle = 0.0
 
     def look_up(self, delivery, deadline):
         answer = self.exchange(delivery, b"", deadline)
@@ -480,6 +481,10 @@ class Asked(Good):
                     return Absent("it says so", 404)
             return Undecided(f"http_{answer.status}", "no answer that decides", answer.status)
         return Undecided(answer.error_class, answer.reason)
+
+
+class DoesNotSayWhenItSettles(Asked):
+    settle = None
 
 
 class RaisesWhenAsked(Asked):

@@ -84,6 +84,7 @@ CAUGHT = {
     "NumbersItsReference": ("form", FORM),
     "CountsSecondsAsNumbers": ("form", FORM),
     "NamesNoError": ("form", FORM),
+    "DoesNotSayWhenItSettles": ("types", "test_attributes"),
     "RaisesWhenAsked": ("look-up", "test_look_up[fails]"),
     "TakesSilenceForAbsence": ("look-up", "test_look_up[does-not-answer]", "test_look_up[drips]"),
     "TakesAbsenceForAFind": ("look-up", "test_look_up[does-not-know-the-key]"),
