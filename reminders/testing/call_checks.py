@@ -11,7 +11,7 @@ from reminders.domain.outcomes import Outcome
 from reminders.testing.calling import Called
 from reminders.testing.far_side import Call, FarSide
 from reminders.testing.rules import broken
-from reminders.testing.scenes import OUTCOMES, Scene
+from reminders.testing.scenes import KEEP_WAITING, OUTCOMES, Scene
 from reminders.testing.subject import Subject
 
 SENDS = tuple(OUTCOMES)
@@ -26,7 +26,8 @@ class CallChecks(Subject):
     @pytest.mark.parametrize("scene", SENDS, ids=str)
     def test_send(self, far_side: FarSide, scene: Scene) -> None:
         provider = self._play(far_side, scene)
-        called = self._send(provider, self._delivery(far_side, provider))
+        deadline = self.deadline if scene in KEEP_WAITING else None
+        called = self._send(provider, self._delivery(far_side, provider), deadline)
         self._must_be_an_outcome(called, f"where the far side {_words(scene)}")
         wanted, fits = OUTCOMES[scene]
         if not fits(called.value):

@@ -7,7 +7,7 @@ import pytest
 from reminders.domain.look_ups import Absent, Found, LookUp, Undecided
 from reminders.testing.far_side import FarSide
 from reminders.testing.rules import broken
-from reminders.testing.scenes import LOOK_UPS, Scene
+from reminders.testing.scenes import KEEP_WAITING, LOOK_UPS, Scene
 from reminders.testing.subject import Subject
 
 TELLS_NOTHING = (
@@ -37,7 +37,8 @@ class LookUpChecks(Subject):
     @pytest.mark.parametrize("scene", (*LOOK_UPS, *TELLS_NOTHING), ids=str)
     def test_look_up(self, far_side: FarSide, scene: Scene) -> None:
         provider = self._play(far_side, scene)
-        called = self._look_up(provider, self._delivery(far_side, provider, attempt=2))
+        deadline = self.deadline if scene in KEEP_WAITING else None
+        called = self._look_up(provider, self._delivery(far_side, provider, attempt=2), deadline)
         when = f"where the far side {scene.value.replace('-', ' ')}"
         if called.hung:
             broken("deadline", f"{when}, `look_up` had not returned after {called.seconds:.1f} s")

@@ -44,6 +44,9 @@ ANSWERS = (
 )
 """What only some protocols have words for: these a contract may leave out, with a reason."""
 
+KEEP_WAITING = (Scene.DOES_NOT_ACCEPT, Scene.DOES_NOT_ANSWER, Scene.DRIPS, Scene.NEVER_ENDS)
+"""What only the deadline ends."""
+
 LOOK_UPS = (Scene.KNOWS_THE_KEY, Scene.DOES_NOT_KNOW_THE_KEY)
 
 OUTCOMES: dict[Scene, tuple[str, Callable[[object], bool]]] = {

@@ -18,6 +18,8 @@ from reminders.testing.http_far_side import HttpFarSide
 from reminders.testing.sample import sample_delivery, texts
 from reminders.testing.scenes import ANSWERS, LOOK_UPS, Scene
 
+UNHURRIED = 5.0
+"""Seconds that a call has at least which is not about time: a busy machine must not decide what it comes to."""
 _BARE = {"REMINDERS_ALLOW_PRIVATE": "yes"}
 
 
@@ -35,7 +37,7 @@ class Subject:
     installed: ClassVar[bool] = True
     """False where the tests run without the package being installed: its entry point is not looked for."""
     deadline: ClassVar[float] = 1.0
-    """Seconds that a call is given."""
+    """Seconds that a call is given where the far side keeps it waiting."""
     slack: ClassVar[float] = 1.0
     """Seconds by which it may overrun them, on a machine that is busy."""
 
@@ -119,14 +121,15 @@ class Subject:
         self, provider: Provider, delivery: Delivery, deadline: float | None = None, body: bytes | None = None
     ) -> Called:
         body = self._body(provider, delivery) if body is None else body
-        given = self.deadline if deadline is None else deadline
+        given = max(self.deadline, UNHURRIED) if deadline is None else deadline
         return watched(lambda: provider.send(delivery, body, given), max(given, 0.0) + self.slack)
 
-    def _look_up(self, provider: Provider, delivery: Delivery) -> Called:
+    def _look_up(self, provider: Provider, delivery: Delivery, deadline: float | None = None) -> Called:
         asked = can_look_up(provider)
         if asked is None:
             pytest.skip("its far side cannot be asked for a key")
-        return watched(lambda: asked.look_up(delivery, self.deadline), self.deadline + self.slack)
+        given = max(self.deadline, UNHURRIED) if deadline is None else deadline
+        return watched(lambda: asked.look_up(delivery, given), given + self.slack)
 
     def _secrets(self, far_side: FarSide) -> set[str]:
         found = set()

@@ -12,7 +12,7 @@ from reminders.testing import ProviderContract
 
 class _Contract(ProviderContract):
     installed = False
-    deadline = 0.2
+    deadline = 0.3
     slack = 1.0
     bad_destinations = ("example.com/hook", "ftp://example.com/")
 
