@@ -5,9 +5,9 @@ from __future__ import annotations
 import logging
 import ssl
 import threading
-import traceback
 
 from reminders.domain.outcomes import Outcome
+from reminders.pipeline.tracing import origin
 from reminders.providers.address_guard import resolve
 from reminders.providers.deadline_sockets import Call, connect
 from reminders.providers.email_outcomes import ClosedByServer, GarbledReply, UnexpectedReply, outcome_of_failure
@@ -41,9 +41,7 @@ class SmtpClient:
         except Exception as error:  # noqa: BLE001 (whatever happens, the attempt needs an outcome)
             outcome = outcome_of_failure(error, sent=call.sent)
             if outcome.error_class == "internal":
-                # Without the exception's text, which may hold the address.
-                where = "".join(traceback.format_tb(error.__traceback__))
-                logger.error("%s during a call\n%s", type(error).__name__, where)  # noqa: TRY400
+                logger.error("During a call: %s", origin(error))  # noqa: TRY400 (not its text)
             return outcome
 
     def _send(self, envelope: Envelope, message: bytes, call: Call) -> Outcome:
