@@ -2,7 +2,7 @@
 
 import celery
 
-from integration.providers.broken_providers import Good
+from integration.providers.sound_providers import Good
 
 
 class ImportsCelery(Good):

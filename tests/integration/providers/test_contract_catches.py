@@ -10,8 +10,8 @@ from xml.etree import ElementTree as ET
 
 import pytest
 
-from integration.providers import broken_by_import, broken_providers
-from integration.providers.broken_providers import Good
+from integration.providers import broken_by_import, broken_calls, broken_forms, sound_providers
+from integration.providers.sound_providers import Good
 from reminders.testing import OUTCOMES, RULES, ProviderContract, Scene
 from reminders.testing.scenes import LOOK_UPS
 
@@ -138,7 +138,7 @@ def test_what_is_sound_passes(failures, name):
 def test_every_provider_here_is_expected_to_be_caught():
     defined = {
         name
-        for module in (broken_providers, broken_by_import)
+        for module in (sound_providers, broken_calls, broken_forms, broken_by_import)
         for name, found in vars(module).items()
         if isinstance(found, type) and issubclass(found, Good)
     }
@@ -171,10 +171,10 @@ class Entry(ProviderContract):
     [
         ([], "no installed package has an entry point"),
         (
-            [("telex", "integration.providers.broken_providers:Good")],
+            [("telex", "integration.providers.sound_providers:Good")],
             "is called telex, and its provider's channel 'fax'",
         ),
-        ([("fax", "integration.providers.broken_providers:Good")], None),
+        ([("fax", "integration.providers.sound_providers:Good")], None),
         ([("fax", "elsewhere:Good")], "no installed package has an entry point"),
     ],
 )

@@ -1,90 +1,26 @@
-"""Providers that each break one rule of the contract, and a good one that they are made from."""
+"""Providers that break a rule of the contract when they call: what they send, say and disclose."""
 
 from __future__ import annotations
 
 import http.client
-import json
 import logging
 import os
-import socket
 import threading
-import uuid
 from dataclasses import replace
-from datetime import UTC, datetime, timedelta
 
+from integration.providers.sound_providers import Asked, Good, Recast
 from reminders.providers import (
     Absent,
     Answer,
-    Blocked,
     Delivered,
     Found,
-    HttpClient,
-    InvalidInput,
     Rejected,
     Retry,
-    SettingsError,
     Undecided,
     Unknown,
-    parse_destination,
-    redact,
 )
 
 logger = logging.getLogger(__name__)
-
-
-class Good:
-    """Breaks nothing."""
-
-    channel = "fax"
-    deduplicates = True
-    body_format = 1
-
-    def __init__(self, settings):
-        self.token = settings.x("FAX_TOKEN")
-        self.private = settings.allow_private
-        self.http = HttpClient(allow_private=settings.allow_private, idle_limit=32)
-
-    def ready(self):
-        if self.token is None:
-            raise SettingsError("REMINDERS_X_FAX_TOKEN is not set")
-
-    def check_destination(self, destination):
-        parse_destination(destination, allow_private=self.private)
-
-    def render(self, delivery):
-        if delivery.body_format != 1:
-            raise ValueError("unknown body format")
-        return json.dumps({"kind": delivery.kind, "data": dict(delivery.data)}, sort_keys=True).encode()
-
-    def send(self, delivery, body, deadline):
-        if self.token is None:
-            return Retry("not_configured", "nothing was sent")
-        return self.outcome_of(self.exchange(delivery, body, deadline))
-
-    def exchange(self, delivery, body, deadline):
-        try:
-            target = parse_destination(delivery.destination, allow_private=self.private)
-        except InvalidInput:
-            return Rejected("unsendable", "no destination")
-        headers = {"authorization": f"Bearer {self.token}", "idempotency-key": delivery.delivery_key}
-        return self.http.post(target, headers, body, deadline)
-
-    def outcome_of(self, answer):
-        if not isinstance(answer, Answer):
-            return answer
-        code, error, reason = answer.status, f"http_{answer.status}", redact(answer.body)
-        match code:
-            case 200:
-                return Delivered("far-side-1", code)
-            case 401:
-                return Blocked("provider", timedelta(minutes=5), error, reason, code)
-            case 429:
-                return Retry(error, reason, code)
-            case 410:
-                return Rejected(error, reason, code, gone=True)
-            case _ if 400 <= code < 500:
-                return Rejected(error, reason, code)
-        return Unknown(error, reason, code)
 
 
 class RaisesAtARefusal(Good):
@@ -139,19 +75,6 @@ class TimesOutByTheByte(Good):
 class AnswersByItsOwnTimeOut(Good):
     def exchange(self, delivery, body, deadline):
         return super().exchange(delivery, body, deadline + 30.0 if deadline > 0.01 else deadline)
-
-
-class Recast(Good):
-    """Takes one outcome for another."""
-
-    error_class = ""
-
-    def instead(self, outcome):
-        raise NotImplementedError
-
-    def outcome_of(self, answer):
-        outcome = super().outcome_of(answer)
-        return self.instead(outcome) if outcome.error_class == self.error_class else outcome
 
 
 class TakesALostConnectionForARetry(Recast):
@@ -239,151 +162,6 @@ class SendsNoKey(Good):
         return super().send(replace(delivery, delivery_key="none"), body, deadline)
 
 
-class WritesTheAttemptIntoTheBody(Good):
-    def render(self, delivery):
-        return super().render(delivery) + str(delivery.attempt).encode()
-
-
-class WritesTheDayIntoTheBody(Good):
-    def render(self, delivery):
-        return super().render(delivery) + str(datetime.now(UTC).date()).encode()
-
-
-class WritesTheMachinesTimeIntoTheBody(Good):
-    def render(self, delivery):
-        return super().render(delivery) + str(delivery.due_at.astimezone().hour).encode()
-
-
-class WritesAHashIntoTheBody(Good):
-    def render(self, delivery):
-        return super().render(delivery) + str(hash(delivery.kind)).encode()
-
-
-class KeepsTheOrderOfKeys(Good):
-    def render(self, delivery):
-        super().render(delivery)
-        return json.dumps(dict(delivery.data)).encode()
-
-
-class WritesChanceIntoTheBody(Good):
-    def render(self, delivery):
-        return super().render(delivery) + uuid.uuid4().bytes
-
-
-class RendersText(Good):
-    def render(self, delivery):
-        return super().render(delivery).decode()
-
-
-class RaisesWhenItRenders(Good):
-    def render(self, delivery):
-        raise KeyError("first_name")
-
-
-class ChangesTheData(Good):
-    def render(self, delivery):
-        delivery.data["seen"] = True
-        return super().render(delivery)
-
-
-class ForgetsAnEarlierFormat(Good):
-    body_format = 2
-
-    def render(self, delivery):
-        return super().render(replace(delivery, body_format=delivery.body_format - 1))
-
-
-class RendersFormatsToCome(Good):
-    def render(self, delivery):
-        return super().render(replace(delivery, body_format=1))
-
-
-class AcceptsWhatCannotBe(Good):
-    def check_destination(self, destination):
-        if not destination.isprintable() or not 1 <= len(destination) <= 2000:
-            raise InvalidInput("destination", "no")
-
-
-class AcceptsControls(Good):
-    def check_destination(self, destination):
-        super().check_destination("".join(each for each in destination if each.isprintable()))
-
-
-class AcceptsTextWithoutEnd(Good):
-    def check_destination(self, destination):
-        super().check_destination(destination[:2000])
-
-
-class RefusesWithAnotherError(Good):
-    def check_destination(self, destination):
-        try:
-            super().check_destination(destination)
-        except InvalidInput as error:
-            raise ValueError(error.reason) from None
-
-
-class RefusesAnotherField(Good):
-    def check_destination(self, destination):
-        try:
-            super().check_destination(destination)
-        except InvalidInput as error:
-            raise InvalidInput("to", error.reason) from None
-
-
-class RefusesWhatIsGood(Good):
-    def check_destination(self, destination):
-        raise InvalidInput("destination", "no")
-
-
-class LooksTheNameUp(Good):
-    def check_destination(self, destination):
-        super().check_destination(destination)
-        try:
-            socket.getaddrinfo(destination.split("/")[2].partition(":")[0], 443)
-        except OSError:
-            logger.debug("no such name")
-
-
-class ConnectsWhenItIsMade(Good):
-    def __init__(self, settings):
-        super().__init__(settings)
-        with socket.socket() as sock:
-            sock.connect_ex(("127.0.0.1", 9))
-
-
-class NeedsItsTokenToSchedule(Good):
-    def __init__(self, settings):
-        super().__init__(settings)
-        super().ready()
-
-
-class SendsWithoutItsToken(Good):
-    def send(self, delivery, body, deadline):
-        return self.outcome_of(self.exchange(delivery, body, deadline))
-
-
-class RaisesWhenAskedWhetherItIsReady(Good):
-    def ready(self):
-        if self.token is None:
-            raise KeyError("REMINDERS_X_FAX_TOKEN")
-
-
-class IsNeverReady(Good):
-    def ready(self):
-        raise SettingsError("REMINDERS_X_FAX_NUMBER is not set")
-
-
-class SaysNotWhetherItDeduplicates(Good):
-    deduplicates = None
-
-
-class CountsItsFormatsInWords(Good):
-    body_format = "1"
-
-    def render(self, delivery):
-        return super().render(replace(delivery, body_format=1))
-
-
 class SharesAFieldBetweenThreads(Good):
     def send(self, delivery, body, deadline):
         self.now = delivery, body
@@ -463,24 +241,6 @@ class NamesNoError(Recast):
 
     def instead(self, outcome):
         return replace(outcome, error_class="")
-
-
-class Asked(Good):
-    """Breaks nothing, and can be asked for a key."""
-
-    looks_up = True
-    settle = 0.0
-
-    def look_up(self, delivery, deadline):
-        answer = self.exchange(delivery, b"", deadline)
-        if isinstance(answer, Answer):
-            match answer.status:
-                case 200:
-                    return Found("far-side-1", 200)
-                case 404:
-                    return Absent("it says so", 404)
-            return Undecided(f"http_{answer.status}", "no answer that decides", answer.status)
-        return Undecided(answer.error_class, answer.reason)
 
 
 class DoesNotSayWhenItSettles(Asked):
