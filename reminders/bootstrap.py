@@ -21,9 +21,10 @@ from reminders.ledger.claiming import PostgresClaims
 from reminders.ledger.database import DATABASE_AWAY, Database
 from reminders.ledger.finalizing import PostgresFinalize
 from reminders.ledger.scanning import PostgresScan
+from reminders.ledger.template_versions import TemplateVersions
 from reminders.pipeline.deliver import Deliver, DeliverPolicy
 from reminders.pipeline.finalize import Finalize, RetryPolicy
-from reminders.pipeline.provider import Provider, can_look_up
+from reminders.pipeline.provider import Provider, can_look_up, template_parts
 from reminders.pipeline.repair import RepairPolicy
 from reminders.pipeline.scan import Scan, ScanPolicy
 from reminders.providers import registry
@@ -117,6 +118,8 @@ class Channels:
     """The body format of each that could be loaded, ready or not: a first claim pins it, and may be given back."""
     look_ups: frozenset[str]
     """Those, ready or not, whose far side can be asked for a key."""
+    templated: frozenset[str] = frozenset()
+    """Those, ready or not, whose messages are written by templates."""
 
 
 def channels(settings: Settings) -> Channels:
@@ -125,12 +128,15 @@ def channels(settings: Settings) -> Channels:
     faults: dict[str, str] = {}
     formats: dict[str, int] = {}
     look_ups: set[str] = set()
+    templated: set[str] = set()
     for channel in registry.channels():
         try:
             provider = registry.load(channel, settings)
             formats[channel] = provider.body_format
             if can_look_up(provider):
                 look_ups.add(channel)
+            if template_parts(provider):
+                templated.add(channel)
             provider.ready()
         except RemindersError as error:
             faults[channel] = " ".join(str(error).split())
@@ -138,7 +144,7 @@ def channels(settings: Settings) -> Channels:
             faults[channel] = f"its provider raised {type(error).__name__} when asked whether it is ready"
         else:
             ready[channel] = provider
-    return Channels(ready, faults, formats, frozenset(look_ups))
+    return Channels(ready, faults, formats, frozenset(look_ups), frozenset(templated))
 
 
 def deliver_of(settings: Settings, db: Database, *, worker: str) -> Deliver:
@@ -154,6 +160,7 @@ def deliver_of(settings: Settings, db: Database, *, worker: str) -> Deliver:
         worker=worker,
         formats=installed.formats,
         look_ups=installed.look_ups,
+        templated=installed.templated,
         window=settings.dedup_window,
         max_wait=settings.max_wait,
     )
@@ -163,6 +170,7 @@ def deliver_of(settings: Settings, db: Database, *, worker: str) -> Deliver:
         finalize=Finalize(finalize, retry, DATABASE_FAULTS),
         policy=DeliverPolicy(settings.claim, settings.http_deadline),
         faults=DATABASE_FAULTS,
+        templates=TemplateVersions(db),
     )
 
 

@@ -15,9 +15,10 @@ from reminders.ledger.ending import DEDUP_WINDOW, end_without_call
 from reminders.ledger.pause_rules import HOLD_IF_PAUSED, PAUSED
 from reminders.ledger.putting_off import MAX_WAIT, PUT_OFF_IF_HELD
 from reminders.ledger.statement import Statement
+from reminders.ledger.template_choice import CHOSEN
 from reminders.pipeline.ports import Claim
 
-_CLAIMED = """SELECT d.claim_number, d.claimed_at, d.on_unknown, d.uncertain_since, d.body_format, d.body_hash,
+_CLAIMED = """SELECT d.claim_number, d.claimed_at, d.on_unknown, d.uncertain_since, d.body_format, d.body_hash, d.template_id::text,
        extract(epoch FROM d.claimed_at - d.budget_started_at - COALESCE(d.held_for, '0'))::float8, r.attempts, r.retry_delays,
        r.tenant_id, r.user_id, r.kind, r.channel, r.destination_id::text, r.destination, r.due_at, r.zone, r.reference,
        r.slot, r.data::text
@@ -35,7 +36,7 @@ held AS MATERIALIZED (
     WHERE id = :id AND delivery_key = :key AND status IN ('leased', 'published')
     FOR NO KEY UPDATE SKIP LOCKED
 ), r AS MATERIALIZED (
-    SELECT r.*, d.attempts, {ON_UNKNOWN} AS on_unknown, {DELAYS} AS retry_delays
+    SELECT r.*, d.attempts, {ON_UNKNOWN} AS on_unknown, {DELAYS} AS retry_delays, {CHOSEN} AS chosen_template
     FROM held d
     JOIN {{s}}.reminders r ON r.id = d.id
     {PLACE}
@@ -48,20 +49,20 @@ held AS MATERIALIZED (
 ), delivery AS (
     INSERT INTO {{s}}.notification_deliveries AS n
         (delivery_key, reminder_id, status, claim_number, claim_token, claimed_at, claimed_until, worker, on_unknown,
-         body_format, budget_started_at, given_back)
+         body_format, template_id, budget_started_at, given_back)
     SELECT :key, r.id, 'sending', 1, :token, (SELECT now FROM t), (SELECT now FROM t) + make_interval(secs => :seconds),
-           :worker, r.on_unknown, COALESCE((:formats ->> r.channel)::integer, 0), (SELECT now FROM t), 0
+           :worker, r.on_unknown, COALESCE((:formats ->> r.channel)::integer, 0), r.chosen_template, (SELECT now FROM t), 0
     FROM r JOIN moved ON moved.id = r.id
     ON CONFLICT (delivery_key) DO UPDATE
     SET status = 'sending', claim_number = n.claim_number + 1, claim_token = EXCLUDED.claim_token,
         claimed_at = EXCLUDED.claimed_at, claimed_until = EXCLUDED.claimed_until, worker = EXCLUDED.worker,
-        on_unknown = EXCLUDED.on_unknown, retry_at = NULL, letter_kind = NULL, finished_at = NULL,
+        on_unknown = EXCLUDED.on_unknown, template_id = COALESCE(n.template_id, EXCLUDED.template_id), retry_at = NULL, letter_kind = NULL, finished_at = NULL,
         budget_started_at = COALESCE(n.budget_started_at, EXCLUDED.budget_started_at),
         held_for = CASE WHEN n.budget_started_at IS NOT NULL THEN n.held_for END
     RETURNING n.*
 )
 {_CLAIMED}""",
-    {**RULES, "key": "text", "now": "timestamptz", "id": "uuid", "seconds": "float8", "token": "uuid", "worker": "text", "formats": "jsonb"},
+    {**RULES, "key": "text", "now": "timestamptz", "id": "uuid", "seconds": "float8", "token": "uuid", "worker": "text", "formats": "jsonb", "templated": "text[]"},
 )  # fmt: skip
 
 # The claim's reply was lost with its connection: whoever still has the token learns what it was.
@@ -103,7 +104,7 @@ class PostgresClaims:
     """Takes claims for one worker process.
 
     `formats` is the body format that a first claim pins, by channel; `look_ups` names the channels that can look a key
-    up; `window` is the seconds for which destinations that deduplicate remember a key, `max_wait` those for which a
+    up, `templated` those whose messages are written by templates; `window` is the seconds for which destinations that deduplicate remember a key, `max_wait` those for which a
     reminder may be put off in all.
     """
 
@@ -114,6 +115,7 @@ class PostgresClaims:
         worker: str,
         formats: Mapping[str, int],
         look_ups: Iterable[str] = (),
+        templated: Iterable[str] = (),
         window: float = DEDUP_WINDOW,
         max_wait: float = MAX_WAIT,
         now: datetime | None = None,
@@ -122,6 +124,7 @@ class PostgresClaims:
         self._worker = worker
         self._formats = json.dumps(dict(formats))
         self._rules: dict[str, Any] = {"look_ups": sorted(look_ups), "window": window}
+        self._templated = sorted(templated)
         self._max_wait = max_wait
         self._now = now
 
@@ -136,6 +139,7 @@ class PostgresClaims:
             token=str(token),
             worker=self._worker,
             formats=self._formats,
+            templated=self._templated,
             **self._rules,
         )
         return _claim(reminder_id, delivery_key, rows[0]) if rows else None
@@ -171,7 +175,7 @@ class PostgresClaims:
 
 
 def _claim(reminder_id: UUID, delivery_key: str, row: Row) -> Claim:
-    number, claimed_at, on_unknown, uncertain_since, body_format, body_hash, waited, attempts, delays, *columns = row
+    number, claimed_at, on_unknown, uncertain_since, body_format, body_hash, template, waited, attempts, delays, *columns = row
     tenant, user, kind, channel, place_id, address, due_at, zone, reference, slot, data = columns
     delivery = Delivery(
         reminder_id=reminder_id,
@@ -202,4 +206,5 @@ def _claim(reminder_id: UUID, delivery_key: str, row: Row) -> Claim:
         waited=waited,
         body_hash=None if body_hash is None else bytes(body_hash),
         delays=None if delays is None else tuple(delays),
+        template_id=None if template is None else UUID(template),
     )

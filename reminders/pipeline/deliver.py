@@ -9,16 +9,17 @@ import hashlib
 import logging
 import time
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from uuid import UUID
 
 from reminders.domain.answers import well_formed, well_formed_answer
 from reminders.domain.identity import uuid7
 from reminders.domain.look_ups import LookUp, Undecided
 from reminders.domain.outcomes import Outcome, Unknown
+from reminders.domain.template import Template, TemplateFault, lacking
 from reminders.pipeline.finalize import Finalize
 from reminders.pipeline.ports import Claim, ClaimLedger, Report
-from reminders.pipeline.provider import LooksUp, Provider, can_look_up
+from reminders.pipeline.provider import LooksUp, Provider, can_look_up, template_parts
 from reminders.pipeline.tracing import origin
 from reminders.settings import FINALIZE_BUDGET
 
@@ -48,6 +49,10 @@ class DeliverPolicy:
     http_deadline: float
 
 
+def _no_templates(_version: UUID) -> Template | None:
+    return None
+
+
 @dataclass(frozen=True, slots=True)
 class Deliver:
     """One worker process's way of delivering."""
@@ -58,6 +63,8 @@ class Deliver:
     policy: DeliverPolicy
     faults: tuple[type[Exception], ...] = ()
     """Errors that mean the database is away."""
+    templates: Callable[[UUID], Template | None] = _no_templates
+    """The version of a template by its id. May raise `faults`."""
     clock: Callable[[], float] = seconds_since_boot
     pause: Callable[[float], None] = time.sleep
 
@@ -71,11 +78,18 @@ class Deliver:
         provider = self._provider(claim.delivery.channel)
         if provider is None:
             return self.finalize.give_back(claim, NO_PROVIDER_AGAIN_AFTER)
+        written = self._with_template(provider, claim)
+        if isinstance(written, str):
+            return written
+        claim = written
         if claim.asks:
             return self._look_up(provider, claim, asked_at)
         try:
             body = provider.render(claim.delivery)
             body_hash = hashlib.sha256(body).digest()
+        except TemplateFault as error:
+            logger.error("deliver.template_fault key=%s %s", delivery_key, error)  # noqa: TRY400 - it says where
+            return self.finalize.pipeline_fault(claim, "template_fault", str(error))
         except Exception as error:  # noqa: BLE001 (another package's)
             logger.error("deliver.render_failed key=%s: %s", delivery_key, origin(error))  # noqa: TRY400 (not its text)
             return self.finalize.pipeline_fault(
@@ -93,6 +107,27 @@ class Deliver:
         duration_ms = self._duration_ms(started, claim)
         # Crash here, after the commit inside: final, message unacknowledged. It comes again and finds the reminder done.
         return self.finalize(claim, Report(outcome, duration_ms, body_hash))
+
+    def _with_template(self, provider: Provider, claim: Claim) -> Claim | str:
+        """The claim with the template that it pinned, if its channel has any; or what became of it without."""
+        if claim.template_id is None:
+            parts = template_parts(provider)
+            if not parts or claim.asks:
+                return claim
+            delivery = claim.delivery
+            required = [part for part, word in parts.items() if word == "required"]
+            missing = lacking(delivery.tenant_id, delivery.kind, delivery.channel, required)
+            logger.error("deliver.no_template key=%s %s", delivery.delivery_key, missing)
+            return self.finalize.pipeline_fault(claim, "no_template", missing)
+        try:
+            template = self.templates(claim.template_id)
+        except self.faults:
+            return self.finalize.give_back(claim, CALL_AGAIN_AFTER)
+        if template is None:
+            return self.finalize.pipeline_fault(
+                claim, "template_gone", f"template version {claim.template_id} is no longer in the ledger"
+            )
+        return replace(claim, delivery=replace(claim.delivery, template=template))
 
     def _look_up(self, provider: Provider, claim: Claim, asked_at: float) -> str:
         """Ask the far side whether an earlier attempt took effect. Nothing is sent under this claim."""

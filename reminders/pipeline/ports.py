@@ -203,6 +203,8 @@ class Claim:
     """Of the body that an earlier attempt sent; every later one must match it."""
     delays: tuple[float, ...] | None = None
     """Seconds between attempts that the tenant has set instead of the installation's; None if it has not."""
+    template_id: UUID | None = None
+    """The version of a template that the first claim pinned; None if the channel has none, or none was found."""
 
     @property
     def asks(self) -> bool:

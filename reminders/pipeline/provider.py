@@ -5,7 +5,8 @@ A provider is found by its entry point of the group `reminders.providers`, which
 
 from __future__ import annotations
 
-from typing import Protocol, runtime_checkable
+from collections.abc import Mapping
+from typing import Literal, Protocol, runtime_checkable
 
 from reminders.domain.delivery import Delivery
 from reminders.domain.look_ups import LookUp
@@ -58,6 +59,19 @@ def wrong_for_look_ups(provider: object) -> str | None:
     if isinstance(settle, bool) or not isinstance(settle, int | float) or not 0 <= settle < float("inf"):
         return f"it has look_up, and settle is {settle!r}, not a number of seconds"
     return None
+
+
+@runtime_checkable
+class Templated(Protocol):
+    """What a provider has besides, if its messages are written by templates (docs/templates.md)."""
+
+    template_parts: Mapping[str, Literal["required", "optional"]]
+    """Which parts a template of the channel has, among `subject`, `text` and `html`. Empty if it has no templates."""
+
+
+def template_parts(provider: Provider) -> Mapping[str, Literal["required", "optional"]]:
+    """The parts that the channel's templates have; none for a channel that has no templates."""
+    return provider.template_parts if isinstance(provider, Templated) else {}
 
 
 def can_look_up(provider: Provider) -> LooksUp | None:
