@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from datetime import timedelta
 from threading import Barrier
+from typing import ClassVar
 
 import psycopg2
 import pytest
 
 import reminders
-
 from integration.ledger.world import NOW, ScriptedProvider
 from reminders.domain.errors import NotFound
 from reminders.domain.identity import uuid7
@@ -35,7 +35,7 @@ BY = {"actor": "ada", "host": "desk"}
 class Written(ScriptedProvider):
     """Sends what its template says."""
 
-    template_parts = {"text": "required", "subject": "optional"}
+    template_parts: ClassVar = {"text": "required", "subject": "optional"}
 
     def render(self, delivery):
         return render_part(delivery, "text").encode()
