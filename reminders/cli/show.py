@@ -73,6 +73,8 @@ def _as_json(found: History) -> dict[str, Any]:
         "hold_id": found.standing.pause_id,
         "hold_reason": found.standing.pause_reason,
         "held_at": found.standing.held_at,
+        "template_id": found.standing.template_id,
+        "template": found.standing.template_name(found.reminder),
         "why": why(found),
         "attempts": attempts_as_json(found.attempts),
         "timeline": [{"at": event.at, "what": event.what, "detail": event.detail} for event in timeline(found)],
@@ -97,6 +99,7 @@ def _print_for_people(found: History) -> None:
             ("destination", standing.destination_id),
             ("version", reminder.version),
             ("delivery key", reminder.delivery_key),
+            ("template", standing.template_name(reminder)),
             ("provider says", standing.provider_reference),
             ("uncertain since", standing.uncertain_since),
         ]

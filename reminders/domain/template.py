@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import re
 import shlex
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from uuid import UUID
 
-from reminders.domain.errors import RemindersError
+from reminders.domain.errors import InvalidInput, RemindersError
+
+_LOCALE = re.compile(r"[a-z]{2,3}(?:-[a-z0-9]{1,8}){0,4}", re.ASCII)
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,6 +38,14 @@ class Template:
 def template_name(tenant_id: str, kind: str, channel: str, locale: str, version: int) -> str:
     """What a person calls a version: `shop/payment_due/email/de@3`, with `*` for all tenants and for the default locale."""
     return f"{tenant_id or '*'}/{kind}/{channel}/{locale or '*'}@{version}"
+
+
+def read_locale(text: str) -> str:
+    """A language tag in lower case, with hyphens: `pt_BR` is `pt-br`. Raises `InvalidInput`."""
+    locale = text.lower().replace("_", "-")
+    if not _LOCALE.fullmatch(locale):
+        raise InvalidInput("locale", f"{text[:40]!r} is no language tag; write de, pt-BR or zh-Hant")
+    return locale
 
 
 def lacking(tenant_id: str, kind: str, channel: str, required: Iterable[str]) -> str:

@@ -16,10 +16,11 @@ from reminders.ledger.audit_endings import ENDINGS
 from reminders.ledger.audit_holds import HOLDS
 from reminders.ledger.audit_live import LIVE
 from reminders.ledger.audit_places import PLACES
+from reminders.ledger.audit_templates import TEMPLATES
 from reminders.ledger.caller import fetch
 from reminders.ledger.database import Database, Row
 
-CHECKS: tuple[Check, ...] = (*LIVE, *HOLDS, *ATTEMPTS, *ENDINGS, *PLACES)
+CHECKS: tuple[Check, ...] = (*LIVE, *HOLDS, *ATTEMPTS, *ENDINGS, *PLACES, *TEMPLATES)
 
 # Read only, so that it may run on a replica, and all checks see one moment. Every time is Postgres's own. Compiling a
 # query that reads a large table once costs more than it saves.

@@ -10,11 +10,10 @@ from uuid import UUID
 
 from reminders.domain.errors import NotFound
 from reminders.domain.identity import uuid7
-from reminders.domain.template import Template, template_name
+from reminders.domain.template import Template
 from reminders.ledger.caller import fetch
 from reminders.ledger.database import Database, Row
 from reminders.ledger.statement import Statement
-from reminders.ledger.template_choice import CHOSEN
 
 _PLACE = {"tenant": "text", "kind": "text", "channel": "text", "locale": "text"}
 _HERE = "tenant_id = :tenant AND kind = :kind AND channel = :channel AND locale = :locale"
@@ -69,17 +68,6 @@ WHERE (:id IS NULL OR v.id = :id) AND (:tenant IS NULL OR v.tenant_id = :tenant)
 ORDER BY v.tenant_id, v.kind, v.channel, v.locale, v.version DESC LIMIT :limit
 """,
     {**_PLACE, "id": "uuid", "every": "boolean", "limit": "integer"},
-)
-
-# The claim's own choice, for a reminder that is only thought of, or for one that has pinned none yet.
-WOULD_PIN = Statement(
-    "template_would_pin",
-    f"""
-SELECT COALESCE(n.template_id, {CHOSEN})::text
-FROM (SELECT :tenant AS tenant_id, :user AS user_id, :kind AS kind, :channel AS channel, :key AS delivery_key) r
-LEFT JOIN {{s}}.notification_deliveries n ON n.delivery_key = r.delivery_key
-""",
-    {"tenant": "text", "user": "text", "kind": "text", "channel": "text", "key": "text", "templated": "text[]"},
 )
 
 
@@ -186,23 +174,6 @@ def templates(
     """Active versions, or with `every` all of them, by place, newest first. What is None matches everything."""
     given = {"tenant": tenant, "kind": kind, "channel": channel, "locale": locale}
     return [_kept(row) for row in database.fetch(LIST, **given, every=every, limit=limit)]
-
-
-def would_pin(database: Database, *, tenant: str, user: str, kind: str, channel: str, key: str = "") -> UUID | None:
-    """The version that a first claim would pin now, or that the delivery `key` has pinned."""
-    given = {"tenant": tenant, "user": user, "kind": kind, "channel": channel, "key": key}
-    found = database.fetch(WOULD_PIN, **given, templated=[channel])[0][0]
-    return None if found is None else UUID(found)
-
-
-def pinned_name(kind: str, channel: str, pinned: tuple[str | None, str | None, int | None]) -> str | None:
-    """The name of the version that a delivery has pinned, from its tenant, locale and number; None if there is none."""
-    tenant, locale, version = pinned
-    return (
-        None
-        if tenant is None or locale is None or version is None
-        else template_name(tenant, kind, channel, locale, version)
-    )
 
 
 def _kept(row: Row) -> Kept:

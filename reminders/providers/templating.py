@@ -17,7 +17,7 @@ from reminders.domain.template import TemplateFault
 from reminders.providers.template_language import Language, checked
 from reminders.providers.template_work import LONGEST_OUTPUT, LONGEST_SOURCE, WORK, Misuse, Work
 
-HTML, SUBJECT = "html", "subject"
+PARTS = (SUBJECT, TEXT, HTML) = ("subject", "text", "html")
 _PLAIN_LANGUAGE, _HTML_LANGUAGE = Language(html=False), Language(html=True)
 _LINE_BREAK = re.compile(r"[\n\r\v\f\x1c-\x1e\x85\u2028\u2029\0]")
 _FILE = "<template>"
@@ -27,7 +27,7 @@ _FILE = "<template>"
 def render_part(delivery: Delivery, part: str, *, html: bool = False) -> str:
     """The part of the delivery's template, filled in. `html` escapes what the data say; part `html` always does.
 
-    A subject is one line. Raises `TemplateFault`.
+    A subject is one line; the line break at its end, if there is one, is left out. Raises `TemplateFault`.
     """
     template = delivery.template
     if template is None:
@@ -44,7 +44,10 @@ def render_part(delivery: Delivery, part: str, *, html: bool = False) -> str:
         raise TemplateFault(
             template.name, part, _line(compiled, error), f"its values do not fit together ({type(error).__name__})"
         ) from None
-    if part == SUBJECT and _LINE_BREAK.search(text):
+    if part != SUBJECT:
+        return text
+    text = text.removesuffix("\n")
+    if _LINE_BREAK.search(text):
         raise TemplateFault(template.name, part, None, "it comes to more than one line")
     return text
 

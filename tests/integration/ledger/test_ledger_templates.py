@@ -16,6 +16,7 @@ from reminders.domain.identity import uuid7
 from reminders.domain.outcomes import Rejected, Retry, Unknown
 from reminders.ledger import template_choice
 from reminders.ledger.claiming import CLAIM
+from reminders.ledger.template_trials import would_pin
 from reminders.ledger.template_versions import TemplateVersions
 from reminders.ledger.templates import (
     activate_template,
@@ -23,7 +24,6 @@ from reminders.ledger.templates import (
     template,
     templates,
     withdraw_template,
-    would_pin,
 )
 from reminders.providers.templating import render_part
 
