@@ -27,7 +27,9 @@ CREATE TABLE {s}.templates (
 
 CREATE FUNCTION {s}.refuse_template_change() RETURNS trigger LANGUAGE plpgsql AS
 $$ BEGIN RAISE EXCEPTION 'a version of a template never changes; add another version'; END $$;
-CREATE TRIGGER templates_never_change BEFORE UPDATE ON {s}.templates FOR EACH STATEMENT EXECUTE FUNCTION {s}.refuse_template_change();
+CREATE TRIGGER templates_never_change
+    BEFORE UPDATE OF id, tenant_id, kind, channel, locale, version, parts, actor, host ON {s}.templates
+    FOR EACH ROW EXECUTE FUNCTION {s}.refuse_template_change();
 
 CREATE TABLE {s}.active_templates (
     tenant_id text NOT NULL,

@@ -10,6 +10,7 @@ import pytest
 import reminders
 from integration.audit.aging import AGAIN, DAY, HASH, LOST, MINUTE, NO
 from integration.audit.pause_stories import held_only, held_then_resumed
+from integration.audit.template_stories import written
 from integration.ledger.world import CLAIM, NOW, REDELIVER, RETRY
 from reminders.domain.errors import InvalidInput
 from reminders.domain.outcomes import Delivered
@@ -189,6 +190,16 @@ PLANTS = {
         ended(DONE, destination="disabled"),
         "INSERT INTO reminders.destinations (id, tenant_id, channel, address, disabled_at, disabled_reason)"
         " SELECT destination_id, tenant_id, channel, destination, now() - interval '1 minute', 'x' FROM reminders.reminders WHERE id = '{id}'",
+    ),
+    "pinned_template_gone": planted(
+        written, "DELETE FROM reminders.active_templates", "DELETE FROM reminders.templates"
+    ),
+    "foreign_template_pinned": planted(
+        written,
+        "INSERT INTO reminders.templates (id, tenant_id, kind, channel, locale, version, parts, actor, host)"
+        " VALUES (gen_random_uuid(), 'tenant-z', 'note', 'log', '', 1, '{{}}', 'x', 'x')",
+        "UPDATE reminders.notification_deliveries SET template_id = (SELECT id FROM reminders.templates WHERE tenant_id = 'tenant-z')"
+        " WHERE delivery_key = '{key}'",
     ),
 }  # fmt: skip
 
