@@ -175,7 +175,19 @@ class PostgresClaims:
 
 
 def _claim(reminder_id: UUID, delivery_key: str, row: Row) -> Claim:
-    number, claimed_at, on_unknown, uncertain_since, body_format, body_hash, template, waited, attempts, delays, *columns = row
+    (
+        number,
+        claimed_at,
+        on_unknown,
+        uncertain_since,
+        body_format,
+        body_hash,
+        template,
+        waited,
+        attempts,
+        delays,
+        *columns,
+    ) = row
     tenant, user, kind, channel, place_id, address, due_at, zone, reference, slot, data = columns
     delivery = Delivery(
         reminder_id=reminder_id,

@@ -6,9 +6,10 @@ A mail server deduplicates nothing, so an attempt whose outcome is unknown is ne
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from datetime import UTC, datetime
-from typing import TYPE_CHECKING
+from types import MappingProxyType
+from typing import TYPE_CHECKING, Literal
 
 from reminders.domain.delivery import Delivery
 from reminders.domain.errors import InvalidInput, SettingsError
@@ -23,6 +24,10 @@ if TYPE_CHECKING:
 CHANNEL = "email"
 BODY_FORMAT = 1
 
+TEMPLATE_PARTS: Mapping[str, Literal["required", "optional"]] = MappingProxyType(
+    {"subject": "required", "text": "required", "html": "optional"}
+)
+
 
 def provider(settings: Settings) -> Provider:
     """The factory behind the entry point."""
@@ -35,6 +40,7 @@ class EmailProvider:
     channel = CHANNEL
     deduplicates = False
     body_format = BODY_FORMAT
+    template_parts = TEMPLATE_PARTS
 
     def __init__(self, settings: Settings, clock: Callable[[], datetime] = lambda: datetime.now(UTC)) -> None:
         self._settings = settings

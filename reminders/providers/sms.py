@@ -7,8 +7,10 @@ and never sent again on our own. What `delivered` means here is that the gateway
 from __future__ import annotations
 
 import re
+from collections.abc import Mapping
 from functools import cached_property
-from typing import TYPE_CHECKING
+from types import MappingProxyType
+from typing import TYPE_CHECKING, Literal
 
 from reminders.domain.delivery import Delivery
 from reminders.domain.errors import SettingsError
@@ -29,6 +31,7 @@ AFTER_CLAIM = 60.0
 """Seconds after the end of a claim by which a gateway has done with what was sent under it, and lists it."""
 PART = "text"
 """The part of a template that is sent."""
+TEMPLATE_PARTS: Mapping[str, Literal["required", "optional"]] = MappingProxyType({PART: "required"})
 # Controls that phones do not show, and half surrogates, which no encoding can carry.
 _UNSENDABLE = re.compile("[\x00-\x08\x0b\x0e-\x1f\x7f-\x9f\ud800-\udfff]")
 
@@ -44,6 +47,7 @@ class SmsProvider:
     channel = CHANNEL
     deduplicates = False
     body_format = BODY_FORMAT
+    template_parts = TEMPLATE_PARTS
 
     def __init__(self, settings: Settings) -> None:
         self._settings = settings

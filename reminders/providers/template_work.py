@@ -8,7 +8,7 @@ from typing import Any
 from jinja2 import Undefined
 from jinja2.runtime import Context
 
-LONGEST_SOURCE = 65_536
+LONGEST_SOURCE = 131_072
 """Characters of one part's source."""
 LONGEST_OUTPUT = 262_144
 """Characters that one part may come to."""

@@ -174,7 +174,7 @@ def test_a_subject_too_long_and_a_message_too_large_are_faults_and_never_cut():
     with pytest.raises(TemplateFault, match="has 501 characters; at most 500"):
         render({"subject": "x" * 501})
     with pytest.raises(TemplateFault, match="at most 1,048,576 are sent"):
-        render(parts={**PARTS, "text": "x" * 1_100_000})
+        render(parts={**PARTS, "text": "\N{GRINNING FACE}" * 130_000, "html": "\N{GRINNING FACE}" * 130_000})
 
 
 def test_without_a_template_there_is_nothing_to_send():

@@ -2,19 +2,18 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from importlib.metadata import EntryPoint
-from uuid import UUID
 
 import pytest
 
 from integration.mail_server import CLOSE, HANG, MailServer, Manner, provider_for
-from reminders.domain.template import Template
 from reminders.ledger.claiming import PostgresClaims
+from reminders.ledger.template_versions import TemplateVersions
+from reminders.ledger.templates import add_template
 from reminders.providers import registry
 
 PARTS = {"subject": "Order {{ data.order }} is due", "text": "Dear {{ user_id }}, order {{ data.order }} is due.\n"}
-TEMPLATE = Template(UUID(int=9), "tenant-a", "note", "email", "", 1, PARTS)
+PLACE = {"tenant": "tenant-a", "kind": "note", "channel": "email", "locale": ""}
 
 
 @pytest.fixture(autouse=True)
@@ -31,14 +30,6 @@ def installed(monkeypatch):
     registry.load.cache_clear()
 
 
-class Pinning(PostgresClaims):
-    """Claims with a template, whether or not the ledger holds one."""
-
-    def claim(self, *arguments):
-        found = super().claim(*arguments)
-        return found and replace(found, delivery=replace(found.delivery, template=TEMPLATE))
-
-
 @pytest.fixture
 def server():
     server = MailServer()
@@ -50,10 +41,12 @@ def server():
 def deliver(world, server):
     """Publish what is due, and let a worker with the real provider carry all of it through."""
     provider = provider_for(server, user="shop", password="secret")
+    add_template(world.database, **PLACE, parts=PARTS, actor="ada", host="desk")
 
     def run(now=None, **policy):
-        claims = Pinning(world.database, worker="worker-1", formats={"email": 1}, now=now)
-        worker = world.deliver(provider, now=now, claims=claims, **policy)
+        claims = PostgresClaims(world.database, worker="worker-1", formats={"email": 1}, templated=["email"], now=now)
+        templates = TemplateVersions(world.database)
+        worker = world.deliver(provider, now=now, claims=claims, templates=templates, **policy)
         return [worker(each.reminder_id, each.delivery_key) for each in world.published(now)]
 
     return run
