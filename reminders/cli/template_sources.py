@@ -124,7 +124,8 @@ def faults_of(template: Template, channels: Mapping[str, Mapping[str, str]]) -> 
     for part, word in known.items():
         if word == "required" and part not in template.parts:
             found.append(TemplateFault(template.name, part, None, "it is missing"))
-    for part, source in template.parts.items():
+    for part in sorted(template.parts):
+        source = template.parts[part]
         if part not in known:
             found.append(TemplateFault(template.name, part, None, "the channel has no such part"))
             continue
@@ -133,6 +134,10 @@ def faults_of(template: Template, channels: Mapping[str, Mapping[str, str]]) -> 
         except TemplateFault as fault:
             found.append(fault)
     return found
+
+
+def _place_of(part: str) -> int:
+    return PARTS.index(part) if part in PARTS else len(PARTS)
 
 
 def fields(kept: Kept) -> dict[str, Any]:
@@ -156,7 +161,7 @@ def fields(kept: Kept) -> dict[str, Any]:
 
 def print_parts(parts: Mapping[str, str]) -> None:
     """Each part under its name, line by line; what would steer a terminal is shown as its escape."""
-    for part, text in parts.items():
+    for part in sorted(parts, key=_place_of):
         print(f"--- {part}")
-        for line in text.removesuffix("\n").split("\n"):
+        for line in parts[part].removesuffix("\n").split("\n"):
             print(for_people(line))
