@@ -50,6 +50,19 @@ class LooksUp(Protocol):
         """
 
 
+@runtime_checkable
+class Signs(Protocol):
+    """What a provider has besides, if it signs what it sends so that a destination can have secrets of its own."""
+
+    signs: bool
+    """Whether it signs with every one of `Delivery.secrets` where there are any."""
+
+
+def can_sign(provider: Provider) -> bool:
+    """Whether secrets of its own are of use to a destination of this channel."""
+    return isinstance(provider, Signs) and provider.signs
+
+
 def can_look_up(provider: Provider) -> LooksUp | None:
     """The provider as one that looks keys up, if it does."""
     return provider if isinstance(provider, LooksUp) and provider.looks_up else None
