@@ -171,8 +171,8 @@ class PostgresClaims:
 
 
 def _claim(reminder_id: UUID, delivery_key: str, row: Row) -> Claim:
-    number, claimed_at, on_unknown, uncertain_since, body_format, body_hash, waited, attempts, delays, mark, *columns = row
-    tenant, user, kind, channel, place_id, address, due_at, zone, reference, slot, data = columns
+    number, claimed_at, on_unknown, uncertain_since, body_format, body_hash, waited, attempts, delays, *columns = row
+    mark, tenant, user, kind, channel, place_id, address, due_at, zone, reference, slot, data = columns
     delivery = Delivery(
         reminder_id=reminder_id,
         delivery_key=delivery_key,
