@@ -149,7 +149,7 @@ def test_there_must_be_something_to_revoke(secrets):
     with pytest.raises(Refused, match="has no secret of its own"):
         secrets.revoke()
     secrets.rotate(grace=0.0)
-    with pytest.raises(Refused, match="only the newest secret of destination .* signs"):
+    with pytest.raises(Refused, match=r"only the newest secret of destination .* signs"):
         secrets.revoke()
     assert secrets.world.sql("SELECT count(*) FROM reminders.secret_changes") == [(1,)]
 
