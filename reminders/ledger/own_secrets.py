@@ -11,7 +11,7 @@ from reminders.domain.errors import SecretUnreadable
 from reminders.ledger.database import Database, Row
 from reminders.ledger.keyring import Keyring
 from reminders.ledger.statement import Statement
-from reminders.pipeline.ports import OwnSecret, SecretsOfMark
+from reminders.pipeline.own_secrets import OwnSecret, SecretsOfMark
 
 _OF_LEVEL = """
 SELECT id::text, destination_id::text, inherited, ciphertext, key_fingerprint,

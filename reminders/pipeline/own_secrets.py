@@ -11,15 +11,39 @@ from collections import OrderedDict
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from threading import Lock
+from typing import Protocol
 
 from reminders.domain.delivery import Delivery
 from reminders.domain.errors import SecretUnreadable
-from reminders.pipeline.ports import Claim, SecretLedger
+from reminders.pipeline.ports import Claim
 
 logger = logging.getLogger(__name__)
 
 MOST_REMEMBERED = 4096
 """Marks; each takes about half a kilobyte."""
+
+
+@dataclass(frozen=True, slots=True)
+class OwnSecret:
+    """A secret of somebody's own; `seconds` is how long it still signs, None without end."""
+
+    secret: bytes = field(repr=False)
+    seconds: float | None
+
+
+@dataclass(frozen=True, slots=True)
+class SecretsOfMark:
+    """What a secret mark stands for: own secrets, newest first, and for how many seconds the derived one signs as well."""
+
+    own: tuple[OwnSecret, ...]
+    derived: float
+
+
+class SecretLedger(Protocol):
+    """Where secrets of one's own are kept."""
+
+    def of_mark(self, delivery: Delivery, mark: str) -> SecretsOfMark:
+        """What `mark` stands for at this delivery's destination. Raises `SecretUnreadable`."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,7 +86,8 @@ class OwnSecrets:
         try:
             return self._in_force(claim.delivery, claim.secret_mark)
         except SecretUnreadable as error:
-            logger.error("secrets.unreadable key=%s: %s; nothing was sent", error.key or "-", error)  # noqa: TRY400
+            what = " ".join(str(error).split())
+            logger.error("secrets.unreadable key=%s: nothing was sent: %s", error.key or "-", what)  # noqa: TRY400
             raise
 
     def _in_force(self, delivery: Delivery, mark: str) -> tuple[bytes, ...]:

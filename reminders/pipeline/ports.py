@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from contextlib import AbstractContextManager
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from datetime import datetime
 from typing import Protocol
 from uuid import UUID
@@ -247,29 +247,6 @@ class ClaimLedger(Protocol):
 
     def refusal(self, reminder_id: UUID, delivery_key: str) -> str:
         """Why there was no claim; a standing reason (expired, confirmed late) is turned into its own move here."""
-
-
-@dataclass(frozen=True, slots=True)
-class OwnSecret:
-    """A secret of somebody's own; `seconds` is how long it still signs, None without end."""
-
-    secret: bytes = field(repr=False)
-    seconds: float | None
-
-
-@dataclass(frozen=True, slots=True)
-class SecretsOfMark:
-    """What a secret mark stands for: own secrets, newest first, and for how many seconds the derived one signs as well."""
-
-    own: tuple[OwnSecret, ...]
-    derived: float
-
-
-class SecretLedger(Protocol):
-    """Where secrets of one's own are kept."""
-
-    def of_mark(self, delivery: Delivery, mark: str) -> SecretsOfMark:
-        """What `mark` stands for at this delivery's destination. Raises `SecretUnreadable`."""
 
 
 class FinalizeLedger(Protocol):

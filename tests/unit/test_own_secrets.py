@@ -12,8 +12,8 @@ import pytest
 
 from integration.raw_receiver import delivery
 from reminders.domain.errors import SecretUnreadable
-from reminders.pipeline.own_secrets import OwnSecrets
-from reminders.pipeline.ports import Claim, OwnSecret, SecretsOfMark
+from reminders.pipeline.own_secrets import OwnSecret, OwnSecrets, SecretsOfMark
+from reminders.pipeline.ports import Claim
 
 ETERNAL = float("inf")
 
@@ -109,11 +109,11 @@ def test_the_marks_that_are_remembered_are_bounded(clock):
 
 
 def test_what_cannot_be_read_is_raised_logged_and_asked_for_again(clock, caplog):
-    ledger = Ledger(SecretUnreadable("ab12", "REMINDERS_KEYS has no such key"), both(60.0))
+    ledger = Ledger(SecretUnreadable("ab12", "REMINDERS_KEYS has no such key\nAdd it"), both(60.0))
     secrets = source(ledger, clock)
     with caplog.at_level(logging.ERROR), pytest.raises(SecretUnreadable):
         secrets(claimed("a/"))
-    assert caplog.messages == ["secrets.unreadable key=ab12: REMINDERS_KEYS has no such key; nothing was sent"]
+    assert caplog.messages == ["secrets.unreadable key=ab12: nothing was sent: REMINDERS_KEYS has no such key Add it"]
     assert secrets(claimed("a/")) == (b"new", b"former")
 
 

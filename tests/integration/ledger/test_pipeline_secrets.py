@@ -153,7 +153,7 @@ def test_a_secret_that_cannot_be_decrypted_costs_no_reminder_and_signs_nothing_e
         assert worker(message.reminder_id, message.delivery_key) == "given_back"
     assert sender.receiver.requests == []
     (line,) = caplog.messages
-    assert line.startswith(f"secrets.unreadable key={key}: secret ")
+    assert line.startswith(f"secrets.unreadable key={key}: nothing was sent: secret ")
     assert "Add its key to REMINDERS_KEYS of the workers" in line
     assert sender.world.status(made.id) == ("pending", "retrying")
     assert sender.world.attempts(made.id) == []
