@@ -9,10 +9,14 @@ import hashlib
 import logging
 import time
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from uuid import UUID
 
+<<<<<<< HEAD
 from reminders.domain.answers import well_formed, well_formed_answer
+=======
+from reminders.domain.errors import SecretUnreadable
+>>>>>>> c838ace33d06f5201bc4935ae51d6c0555710cae
 from reminders.domain.identity import uuid7
 from reminders.domain.look_ups import LookUp, Undecided
 from reminders.domain.outcomes import Outcome, Unknown
@@ -30,8 +34,12 @@ LOST_REPLY_PAUSES = (0.2, 0.5, 1.0, 2.0, 4.0)
 """Seconds between questions whether a claim was taken whose reply was lost; together well within the claim."""
 CALL_AGAIN_AFTER = 1.0
 NO_PROVIDER_AGAIN_AFTER = 60.0
+<<<<<<< HEAD
 OVERRUN = 1.0
 """Seconds beyond the deadline after which a call that has returned is called late, in the log."""
+=======
+NO_SECRET_AGAIN_AFTER = 60.0
+>>>>>>> c838ace33d06f5201bc4935ae51d6c0555710cae
 _RUNS_THROUGH_SUSPENSION = getattr(time, "CLOCK_BOOTTIME", time.CLOCK_MONOTONIC)
 
 
@@ -48,6 +56,13 @@ class DeliverPolicy:
     http_deadline: float
 
 
+def without_secrets(claim: Claim) -> tuple[bytes, ...]:
+    """For what has no source of secrets: only what the derived secret signs alone can be delivered."""
+    if claim.secret_mark is not None:
+        raise SecretUnreadable("", "there is no source of secrets")
+    return ()
+
+
 @dataclass(frozen=True, slots=True)
 class Deliver:
     """One worker process's way of delivering."""
@@ -58,6 +73,8 @@ class Deliver:
     policy: DeliverPolicy
     faults: tuple[type[Exception], ...] = ()
     """Errors that mean the database is away."""
+    secrets: Callable[[Claim], tuple[bytes, ...]] = without_secrets
+    """What a claim's delivery is signed with; raises `SecretUnreadable`."""
     clock: Callable[[], float] = seconds_since_boot
     pause: Callable[[float], None] = time.sleep
 
@@ -71,6 +88,11 @@ class Deliver:
         provider = self._provider(claim.delivery.channel)
         if provider is None:
             return self.finalize.give_back(claim, NO_PROVIDER_AGAIN_AFTER)
+        if claim.secret_mark is not None:
+            signed = self._with_secrets(claim)
+            if not isinstance(signed, Claim):
+                return self.finalize.give_back(claim, signed)
+            claim = signed
         if claim.asks:
             return self._look_up(provider, claim, asked_at)
         try:
@@ -93,6 +115,22 @@ class Deliver:
         duration_ms = self._duration_ms(started, claim)
         # Crash here, after the commit inside: final, message unacknowledged. It comes again and finds the reminder done.
         return self.finalize(claim, Report(outcome, duration_ms, body_hash))
+
+    def _with_secrets(self, claim: Claim) -> Claim | float:
+        """The claim with what its delivery is signed with; or, where that cannot be had, in how many seconds to ask again.
+
+        Signed with another secret it would be refused, and for good.
+        """
+        try:
+            return replace(claim, delivery=replace(claim.delivery, secrets=self.secrets(claim)))
+        except SecretUnreadable:
+            # Whoever raised it has logged what to do.
+            return NO_SECRET_AGAIN_AFTER
+        except self.faults:
+            return CALL_AGAIN_AFTER
+        except Exception:
+            logger.exception("deliver.no_secret key=%s", claim.delivery.delivery_key)
+            return NO_SECRET_AGAIN_AFTER
 
     def _look_up(self, provider: Provider, claim: Claim, asked_at: float) -> str:
         """Ask the far side whether an earlier attempt took effect. Nothing is sent under this claim."""
