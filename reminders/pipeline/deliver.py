@@ -12,11 +12,8 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 from uuid import UUID
 
-<<<<<<< HEAD
 from reminders.domain.answers import well_formed, well_formed_answer
-=======
 from reminders.domain.errors import SecretUnreadable
->>>>>>> c838ace33d06f5201bc4935ae51d6c0555710cae
 from reminders.domain.identity import uuid7
 from reminders.domain.look_ups import LookUp, Undecided
 from reminders.domain.outcomes import Outcome, Unknown
@@ -34,12 +31,9 @@ LOST_REPLY_PAUSES = (0.2, 0.5, 1.0, 2.0, 4.0)
 """Seconds between questions whether a claim was taken whose reply was lost; together well within the claim."""
 CALL_AGAIN_AFTER = 1.0
 NO_PROVIDER_AGAIN_AFTER = 60.0
-<<<<<<< HEAD
 OVERRUN = 1.0
 """Seconds beyond the deadline after which a call that has returned is called late, in the log."""
-=======
 NO_SECRET_AGAIN_AFTER = 60.0
->>>>>>> c838ace33d06f5201bc4935ae51d6c0555710cae
 _RUNS_THROUGH_SUSPENSION = getattr(time, "CLOCK_BOOTTIME", time.CLOCK_MONOTONIC)
 
 

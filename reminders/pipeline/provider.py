@@ -50,7 +50,6 @@ class LooksUp(Protocol):
         """
 
 
-<<<<<<< HEAD
 def wrong_for_look_ups(provider: object) -> str | None:
     """What keeps a provider with `look_up` from being asked; None if nothing does."""
     looks_up, settle = getattr(provider, "looks_up", None), getattr(provider, "settle", None)
@@ -59,7 +58,8 @@ def wrong_for_look_ups(provider: object) -> str | None:
     if isinstance(settle, bool) or not isinstance(settle, int | float) or not 0 <= settle < float("inf"):
         return f"it has look_up, and settle is {settle!r}, not a number of seconds"
     return None
-=======
+
+
 @runtime_checkable
 class Signs(Protocol):
     """What a provider has besides, if it signs what it sends so that a destination can have secrets of its own."""
@@ -71,7 +71,6 @@ class Signs(Protocol):
 def can_sign(provider: Provider) -> bool:
     """Whether secrets of its own are of use to a destination of this channel."""
     return isinstance(provider, Signs) and provider.signs
->>>>>>> c838ace33d06f5201bc4935ae51d6c0555710cae
 
 
 def can_look_up(provider: Provider) -> LooksUp | None:
