@@ -13,6 +13,7 @@ from sqlalchemy.exc import TimeoutError as PoolTimeout
 
 from reminders.broker.gauge import RedisGauge
 from reminders.broker.publishing import KombuPublisher
+from reminders.domain.delivery import Delivery
 from reminders.domain.errors import RemindersError, SettingsError
 from reminders.embedded import attach
 from reminders.embedded_secret import with_laptop_defaults
@@ -20,14 +21,18 @@ from reminders.ledger import shutdowns
 from reminders.ledger.claiming import PostgresClaims
 from reminders.ledger.database import DATABASE_AWAY, Database
 from reminders.ledger.finalizing import PostgresFinalize
+from reminders.ledger.keyring import Keyring
+from reminders.ledger.own_secrets import PostgresSecrets
 from reminders.ledger.scanning import PostgresScan
 from reminders.ledger.template_versions import TemplateVersions
-from reminders.pipeline.deliver import Deliver, DeliverPolicy
+from reminders.pipeline.deliver import Deliver, DeliverPolicy, seconds_since_boot
 from reminders.pipeline.finalize import Finalize, RetryPolicy
+from reminders.pipeline.own_secrets import OwnSecrets
 from reminders.pipeline.provider import Provider, can_look_up, template_parts
 from reminders.pipeline.repair import RepairPolicy
 from reminders.pipeline.scan import Scan, ScanPolicy
 from reminders.providers import registry
+from reminders.providers.signing import derive_secret
 from reminders.settings import Secret, Settings, load
 
 DATABASE_FAULTS: tuple[type[Exception], ...] = (*DATABASE_AWAY, PoolTimeout)
@@ -170,8 +175,22 @@ def deliver_of(settings: Settings, db: Database, *, worker: str) -> Deliver:
         finalize=Finalize(finalize, retry, DATABASE_FAULTS),
         policy=DeliverPolicy(settings.claim, settings.http_deadline),
         faults=DATABASE_FAULTS,
+        secrets=own_secrets_of(settings, db),
         templates=TemplateVersions(db),
     )
+
+
+def own_secrets_of(settings: Settings, db: Database) -> OwnSecrets:
+    """What deliveries to places with secrets of their own are signed with, for one worker process."""
+    ledger = PostgresSecrets(db, Keyring(settings.keys))
+    master = settings.webhook_secret
+    if master is None:
+        return OwnSecrets(ledger, None, clock=seconds_since_boot)
+
+    def derive(delivery: Delivery) -> bytes:
+        return derive_secret(master.reveal().encode(), delivery.tenant_id, delivery.channel, delivery.destination)
+
+    return OwnSecrets(ledger, derive, clock=seconds_since_boot)
 
 
 @lru_cache(maxsize=1)

@@ -18,6 +18,7 @@ from reminders.domain.errors import SettingsError
 from reminders.settings_mail import Sender, SmtpServer, sender, smtp_server, unsubscribe_url
 from reminders.settings_values import (
     basic_auth,
+    encryption_keys,
     events,
     gateway_url,
     long_secret,
@@ -36,7 +37,7 @@ FINALIZE_BUDGET = 5.0
 """Seconds kept free, inside the claim and inside the shutdown grace, for recording an outcome."""
 SHORTEST_RETENTION = 86400.0
 """Seconds for which what has ended is kept at least: `90` for ninety days is a slip that deletes nearly everything."""
-LATER_RELEASES = frozenset({"KEYS", "REDIS_CA", "NEW_TENANTS", "DISPATCHER"})
+LATER_RELEASES = frozenset({"REDIS_CA", "NEW_TENANTS", "DISPATCHER"})
 """Names the design reserves; they have no effect yet, and a process that sees one says so."""
 
 
@@ -91,6 +92,8 @@ class Settings:
     smtp_url: SmtpServer | None = None
     mail_from: Sender | None = None
     unsubscribe_url: str | None = None
+    keys: tuple[Secret, ...] = ()
+    """What encrypts secrets in the ledger, newest first."""
     allow_private: bool = False
     flower_auth: Secret | None = None
     flower_events: str = "all"
@@ -137,6 +140,7 @@ _PARSERS: dict[str, Callable[[str], Any]] = {
     "smtp_url": smtp_server,
     "mail_from": sender,
     "unsubscribe_url": unsubscribe_url,
+    "keys": lambda text: tuple(map(Secret, encryption_keys(text))),
     "allow_private": switch,
     "flower_auth": _secret(basic_auth),
     "flower_events": events,

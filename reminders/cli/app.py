@@ -46,6 +46,7 @@ SECTIONS: dict[str, dict[str, tuple[str, str]]] = {
             "Destinations: list, show, set, disable, enable, release.",
         ),
         "tenant": ("reminders.cli.tenant:tenant", "Tenants: what each wants otherwise, and which channels are held."),
+        "secret": ("reminders.cli.secret:secret", "Signing secrets: rotate, revoke, list, history; keys at rest."),
         "template": ("reminders.cli.template:template", "Templates: add, list, show, preview, activate, check."),
         "purge": ("reminders.cli.purge:purge_", "Delete what ended long ago; its keys are kept."),
         "audit": ("reminders.cli.audit:audit", "Check what the ledger can prove; lists violations."),

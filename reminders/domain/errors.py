@@ -35,5 +35,16 @@ class SettingsError(RemindersError):
     """The environment does not describe a working installation; lists every fault at once."""
 
 
+class SecretUnreadable(RemindersError):
+    """A secret that a delivery must be signed with cannot be had. Nothing may be signed with another one instead.
+
+    `key` is the fingerprint of the encryption key that is missing or does not fit; empty where it is not about a key.
+    """
+
+    def __init__(self, key: str, message: str) -> None:
+        super().__init__(message)
+        self.key = key
+
+
 class ServiceUnavailable(RemindersError):
     """Postgres or Redis cannot be reached or started; says what was tried."""

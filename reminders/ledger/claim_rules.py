@@ -37,5 +37,8 @@ ENDS = f"""COALESCE(r.expires_at <= (SELECT now FROM t) OR d.give_up_at <= (SELE
                    WHEN 'look_up' THEN false
                    ELSE true END, false)"""
 
+SECRET_MARK = "NULLIF(concat(p.secret_mark, '/', qc.secret_mark), '/')"  # noqa: S105 (an expression, not a secret)
+"""What stands for the secrets of the destination's and the tenant's own; null for nearly everyone."""
+
 HELD = "COALESCE(GREATEST(p.hold_until, c.hold_until) > (SELECT now FROM t), false)"
 """Whether the destination, or the tenant's whole channel, must be left alone for now."""

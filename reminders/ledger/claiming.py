@@ -9,7 +9,7 @@ from typing import Any
 from uuid import UUID
 
 from reminders.domain.delivery import Delivery
-from reminders.ledger.claim_rules import DELAYS, ENDS, HELD, ON_UNKNOWN, PLACE, RULES
+from reminders.ledger.claim_rules import DELAYS, ENDS, HELD, ON_UNKNOWN, PLACE, RULES, SECRET_MARK
 from reminders.ledger.database import Database, Row
 from reminders.ledger.ending import DEDUP_WINDOW, end_without_call
 from reminders.ledger.pause_rules import HOLD_IF_PAUSED, PAUSED
@@ -19,7 +19,7 @@ from reminders.ledger.template_choice import CHOSEN
 from reminders.pipeline.ports import Claim
 
 _CLAIMED = """SELECT d.claim_number, d.claimed_at, d.on_unknown, d.uncertain_since, d.body_format, d.body_hash, d.template_id::text,
-       extract(epoch FROM d.claimed_at - d.budget_started_at - COALESCE(d.held_for, '0'))::float8, r.attempts, r.retry_delays,
+       extract(epoch FROM d.claimed_at - d.budget_started_at - COALESCE(d.held_for, '0'))::float8, r.attempts, r.retry_delays, r.secret_mark,
        r.tenant_id, r.user_id, r.kind, r.channel, r.destination_id::text, r.destination, r.due_at, r.zone, r.reference,
        r.slot, r.data::text
 FROM delivery d CROSS JOIN r
@@ -36,7 +36,8 @@ held AS MATERIALIZED (
     WHERE id = :id AND delivery_key = :key AND status IN ('leased', 'published')
     FOR NO KEY UPDATE SKIP LOCKED
 ), r AS MATERIALIZED (
-    SELECT r.*, d.attempts, {ON_UNKNOWN} AS on_unknown, {DELAYS} AS retry_delays, {CHOSEN} AS chosen_template
+    SELECT r.*, d.attempts, {ON_UNKNOWN} AS on_unknown, {DELAYS} AS retry_delays, {SECRET_MARK} AS secret_mark,
+           {CHOSEN} AS chosen_template
     FROM held d
     JOIN {{s}}.reminders r ON r.id = d.id
     {PLACE}
@@ -73,7 +74,7 @@ WITH delivery AS (
     SELECT * FROM {{s}}.notification_deliveries
     WHERE delivery_key = :key AND claim_token = :token AND status = 'sending'
 ), r AS (
-    SELECT r.*, d.attempts, {DELAYS} AS retry_delays
+    SELECT r.*, d.attempts, {DELAYS} AS retry_delays, {SECRET_MARK} AS secret_mark
     FROM {{s}}.due d
     JOIN {{s}}.reminders r ON r.id = d.id
     {PLACE}
@@ -175,20 +176,9 @@ class PostgresClaims:
 
 
 def _claim(reminder_id: UUID, delivery_key: str, row: Row) -> Claim:
-    (
-        number,
-        claimed_at,
-        on_unknown,
-        uncertain_since,
-        body_format,
-        body_hash,
-        template,
-        waited,
-        attempts,
-        delays,
-        *columns,
-    ) = row
-    tenant, user, kind, channel, place_id, address, due_at, zone, reference, slot, data = columns
+    number, claimed_at, on_unknown, uncertain_since, body_format, body_hash, template, waited, *counted, mark = row[:11]
+    attempts, delays = counted
+    tenant, user, kind, channel, place_id, address, due_at, zone, reference, slot, data = row[11:]
     delivery = Delivery(
         reminder_id=reminder_id,
         delivery_key=delivery_key,
@@ -218,5 +208,6 @@ def _claim(reminder_id: UUID, delivery_key: str, row: Row) -> Claim:
         waited=waited,
         body_hash=None if body_hash is None else bytes(body_hash),
         delays=None if delays is None else tuple(delays),
+        secret_mark=mark,
         template_id=None if template is None else UUID(template),
     )

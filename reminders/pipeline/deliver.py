@@ -13,6 +13,7 @@ from dataclasses import dataclass, replace
 from uuid import UUID
 
 from reminders.domain.answers import well_formed, well_formed_answer
+from reminders.domain.errors import SecretUnreadable
 from reminders.domain.identity import uuid7
 from reminders.domain.look_ups import LookUp, Undecided
 from reminders.domain.outcomes import Outcome, Unknown
@@ -33,6 +34,7 @@ CALL_AGAIN_AFTER = 1.0
 NO_PROVIDER_AGAIN_AFTER = 60.0
 OVERRUN = 1.0
 """Seconds beyond the deadline after which a call that has returned is called late, in the log."""
+NO_SECRET_AGAIN_AFTER = 60.0
 _RUNS_THROUGH_SUSPENSION = getattr(time, "CLOCK_BOOTTIME", time.CLOCK_MONOTONIC)
 
 
@@ -49,6 +51,13 @@ class DeliverPolicy:
     http_deadline: float
 
 
+def without_secrets(claim: Claim) -> tuple[bytes, ...]:
+    """For what has no source of secrets: only what the derived secret signs alone can be delivered."""
+    if claim.secret_mark is not None:
+        raise SecretUnreadable("", "there is no source of secrets")
+    return ()
+
+
 def _no_templates(_version: UUID) -> Template | None:
     return None
 
@@ -63,6 +72,8 @@ class Deliver:
     policy: DeliverPolicy
     faults: tuple[type[Exception], ...] = ()
     """Errors that mean the database is away."""
+    secrets: Callable[[Claim], tuple[bytes, ...]] = without_secrets
+    """What a claim's delivery is signed with; raises `SecretUnreadable`."""
     templates: Callable[[UUID], Template | None] = _no_templates
     """The version of a template by its id. May raise `faults`."""
     clock: Callable[[], float] = seconds_since_boot
@@ -78,6 +89,11 @@ class Deliver:
         provider = self._provider(claim.delivery.channel)
         if provider is None:
             return self.finalize.give_back(claim, NO_PROVIDER_AGAIN_AFTER)
+        if claim.secret_mark is not None:
+            signed = self._with_secrets(claim)
+            if not isinstance(signed, Claim):
+                return self.finalize.give_back(claim, signed)
+            claim = signed
         written = self._with_template(provider, claim)
         if isinstance(written, str):
             return written
@@ -107,6 +123,22 @@ class Deliver:
         duration_ms = self._duration_ms(started, claim)
         # Crash here, after the commit inside: final, message unacknowledged. It comes again and finds the reminder done.
         return self.finalize(claim, Report(outcome, duration_ms, body_hash))
+
+    def _with_secrets(self, claim: Claim) -> Claim | float:
+        """The claim with what its delivery is signed with; or, where that cannot be had, in how many seconds to ask again.
+
+        Signed with another secret it would be refused, and for good.
+        """
+        try:
+            return replace(claim, delivery=replace(claim.delivery, secrets=self.secrets(claim)))
+        except SecretUnreadable:
+            # Whoever raised it has logged what to do.
+            return NO_SECRET_AGAIN_AFTER
+        except self.faults:
+            return CALL_AGAIN_AFTER
+        except Exception:
+            logger.exception("deliver.no_secret key=%s", claim.delivery.delivery_key)
+            return NO_SECRET_AGAIN_AFTER
 
     def _with_template(self, provider: Provider, claim: Claim) -> Claim | str:
         """The claim with the template that it pinned, if its channel has any; or what became of it without."""

@@ -62,6 +62,19 @@ def wrong_for_look_ups(provider: object) -> str | None:
 
 
 @runtime_checkable
+class Signs(Protocol):
+    """What a provider has besides, if it signs what it sends so that a destination can have secrets of its own."""
+
+    signs: bool
+    """Whether it signs with every one of `Delivery.secrets` where there are any."""
+
+
+def can_sign(provider: Provider) -> bool:
+    """Whether secrets of its own are of use to a destination of this channel."""
+    return isinstance(provider, Signs) and provider.signs
+
+
+@runtime_checkable
 class Templated(Protocol):
     """What a provider has besides, if its messages are written by templates (docs/templates.md)."""
 

@@ -42,6 +42,7 @@ class WebhookProvider:
 
     channel = CHANNEL
     deduplicates = True
+    signs = True
     body_format = BODY_FORMAT
 
     def __init__(self, settings: Settings, clock: Callable[[], float] = time.time) -> None:
@@ -100,14 +101,14 @@ class WebhookProvider:
             return Retry("not_configured", "REMINDERS_WEBHOOK_SECRET is not set; nothing was sent")
         try:
             target = parse_destination(delivery.destination, allow_private=self._allow_private)
-            secret = self._secret_of(delivery.tenant_id, delivery.destination)
+            secrets = delivery.secrets or (self._secret_of(delivery.tenant_id, delivery.destination),)
             timestamp = int(self._clock())
             headers = {
                 "content-type": "application/json",
                 "user-agent": self._user_agent,
                 "webhook-id": delivery.delivery_key,
                 "webhook-timestamp": str(timestamp),
-                "webhook-signature": sign((secret,), delivery.delivery_key, timestamp, body),
+                "webhook-signature": sign(secrets, delivery.delivery_key, timestamp, body),
                 "Idempotency-Key": delivery.delivery_key,
                 "reminders-attempt": str(delivery.attempt),
             }

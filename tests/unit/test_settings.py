@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import base64
 import logging
 from dataclasses import fields
 from pathlib import Path
@@ -19,6 +20,7 @@ SECRETS = {
     "REMINDERS_FLOWER_AUTH": "ops:hunter22",
     "REMINDERS_SMS_URL": "twilio://AC17:hunter22@gateway?from=Acme",
     "REMINDERS_SMTP_URL": "smtp://shop:hunter22@mail.example",
+    "REMINDERS_KEYS": "hunter22hunter22hunter22hunter22hunter22hun=",
 }
 
 
@@ -96,6 +98,27 @@ def test_a_bad_value_is_refused(name, bad):
 def test_a_bad_combination_names_both(environ, names):
     lines = faults(**environ)
     assert any(all(PREFIX + name in line for name in names) for line in lines)
+
+
+ONE, OTHER = (base64.urlsafe_b64encode(bytes([number]) * 32).decode() for number in (1, 2))
+
+
+@pytest.mark.parametrize("text", [f"{ONE},{OTHER}", f" {ONE} \n {OTHER},", f"{ONE}, {OTHER}"])
+def test_keys_are_a_list_newest_first(text):
+    assert load({"REMINDERS_KEYS": text}).keys == (Secret(ONE), Secret(OTHER))
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        (f"{ONE},{OTHER[:-2]}", "key 2 is not 32 bytes"), (f"{ONE}{OTHER}", "key 1 is not 32 bytes"), ("x" * 44, "key 1 is not"),
+        (f"{ONE} {OTHER} {ONE}", "key 3 is there twice"), (" , ", "is empty"), ("ä" * 43 + "=", "key 1 is not"),
+    ],
+)  # fmt: skip
+def test_the_fault_of_keys_is_named_and_no_key_repeated(text, said):
+    (line,) = faults(KEYS=text)
+    assert said in line
+    assert not any(key[:12] in line for key in text.replace(",", " ").split())
 
 
 @pytest.mark.parametrize("shown", [repr, str, lambda found: "%s" % found, lambda found: f"{found!r}"])  # noqa: UP031

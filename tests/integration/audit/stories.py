@@ -10,6 +10,7 @@ from integration.audit.aging import AGAIN, DAY, HOUR, LOST, MINUTE, NO
 from integration.audit.pause_stories import PAUSE_STORIES
 from integration.audit.place_stories import PLACE_STORIES
 from integration.audit.purge_stories import PURGE_STORIES
+from integration.audit.secret_stories import SECRET_STORIES
 from integration.audit.shutdown_stories import SHUTDOWN_STORIES
 from integration.audit.template_stories import TEMPLATE_STORIES
 from integration.ledger.world import CLAIM, NOW, AskedProvider, ScriptedProvider
@@ -282,6 +283,7 @@ STORIES = {
     "worker lost, delivered then": lambda w: w.run(worker_lost(w)[0]),
     **SHUTDOWN_STORIES,
     **PAUSE_STORIES,
+    **SECRET_STORIES,
     **TEMPLATE_STORIES,
     "convicted": convicted,
     "convicted and redriven": lambda w: w.redrive(convicted(w), checked=True),

@@ -10,11 +10,13 @@ import pytest
 import reminders
 from integration.audit.aging import AGAIN, DAY, HASH, LOST, MINUTE, NO
 from integration.audit.pause_stories import held_only, held_then_resumed
+from integration.audit.secret_stories import rotated
 from integration.audit.template_stories import written
 from integration.ledger.world import CLAIM, NOW, REDELIVER, RETRY
 from reminders.domain.errors import InvalidInput
 from reminders.domain.outcomes import Delivered
 from reminders.ledger.audit import CHECKS
+from reminders.ledger.rotating import SecretPlace
 from reminders.pipeline.ports import Report
 
 DONE = Delivered("r")
@@ -98,6 +100,12 @@ def moved(w):
     made = w.ended(AGAIN)
     w.committed(reminders.reschedule, made.id, due_at=NOW + timedelta(days=1))
     return made
+
+
+def with_own_secret(w):
+    rotated(w, SecretPlace("tenant-z", "log"))
+    rotated(w)
+    return w.schedule(due_at=NOW + timedelta(days=40))
 
 
 def a_second_letter(w):
@@ -191,6 +199,9 @@ PLANTS = {
         "INSERT INTO reminders.destinations (id, tenant_id, channel, address, disabled_at, disabled_reason)"
         " SELECT destination_id, tenant_id, channel, destination, now() - interval '1 minute', 'x' FROM reminders.reminders WHERE id = '{id}'",
     ),
+    "mark_without_secret": planted(with_own_secret, "DELETE FROM reminders.secrets WHERE destination_id IS NOT NULL", id_of=lambda _: None),
+    "secret_without_mark": planted(with_own_secret, "UPDATE reminders.destinations SET secret_mark = NULL", id_of=lambda _: None),
+    "secret_key_missing": planted(with_own_secret, "UPDATE reminders.secrets SET key_fingerprint = 'lost' WHERE NOT inherited AND destination_id IS NULL", id_of=lambda _: None),
     "pinned_template_gone": planted(
         written, "DELETE FROM reminders.active_templates", "DELETE FROM reminders.templates"
     ),
