@@ -74,6 +74,9 @@ def can_sign(provider: Provider) -> bool:
     return isinstance(provider, Signs) and provider.signs
 
 
+_PARTS = frozenset({"subject", "text", "html"})
+
+
 @runtime_checkable
 class Templated(Protocol):
     """What a provider has besides, if its messages are written by templates (docs/templates.md)."""
@@ -85,6 +88,20 @@ class Templated(Protocol):
 def template_parts(provider: Provider) -> Mapping[str, Literal["required", "optional"]]:
     """The parts that the channel's templates have; none for a channel that has no templates."""
     return provider.template_parts if isinstance(provider, Templated) else {}
+
+
+def wrong_for_templates(provider: object) -> str | None:
+    """What keeps a provider with `template_parts` from having templates; None if nothing does."""
+    parts = getattr(provider, "template_parts", None)
+    if (
+        not isinstance(parts, Mapping)
+        or not set(parts) <= _PARTS
+        or not set(parts.values()) <= {"required", "optional"}
+    ):
+        return (
+            f"template_parts must say of subject, text and html, or some of them, required or optional, not {parts!r}"
+        )
+    return None
 
 
 def can_look_up(provider: Provider) -> LooksUp | None:

@@ -7,7 +7,7 @@ from functools import cache, lru_cache
 from importlib.metadata import EntryPoint, entry_points
 
 from reminders.domain.errors import InvalidInput, SettingsError
-from reminders.pipeline.provider import Provider, wrong_for_look_ups
+from reminders.pipeline.provider import Provider, wrong_for_look_ups, wrong_for_templates
 from reminders.settings import Settings
 
 GROUP = "reminders.providers"
@@ -58,6 +58,8 @@ def _check_form(provider: Provider, name: str) -> None:
         raise SettingsError(f"the provider of channel {name} calls itself {provider.channel!r}; they must agree")
     if hasattr(provider, "look_up") and (wrong := wrong_for_look_ups(provider)):
         raise SettingsError(f"the provider of channel {name} cannot be asked: {wrong}")
+    if hasattr(provider, "template_parts") and (wrong := wrong_for_templates(provider)):
+        raise SettingsError(f"the provider of channel {name} cannot have templates: {wrong}")
     number: object = provider.body_format
     # Both are written to the ledger, which takes nothing else.
     if not isinstance(provider.deduplicates, bool) or type(number) is not int or not 1 <= number <= LARGEST_FORMAT:

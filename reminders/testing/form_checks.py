@@ -7,7 +7,7 @@ from importlib.metadata import entry_points
 from reminders.domain.delivery import Delivery
 from reminders.domain.errors import InvalidInput, SettingsError
 from reminders.domain.outcomes import Blocked, Retry
-from reminders.pipeline.provider import Provider, wrong_for_look_ups
+from reminders.pipeline.provider import Provider, wrong_for_look_ups, wrong_for_templates
 from reminders.settings import load
 from reminders.testing.calling import no_network, watched
 from reminders.testing.far_side import FarSide
@@ -60,6 +60,8 @@ class FormChecks(Subject):
         if type(body_format) is not int or body_format < 1:
             broken("types", f"body_format is {body_format!r}, not a whole number from 1")
         if hasattr(provider, "look_up") and (wrong := wrong_for_look_ups(provider)):
+            broken("types", wrong)
+        if hasattr(provider, "template_parts") and (wrong := wrong_for_templates(provider)):
             broken("types", wrong)
 
     def test_without_settings(self, far_side: FarSide) -> None:

@@ -167,6 +167,9 @@ def test_what_has_the_form_of_a_provider_is_taken(installed, monkeypatch):
         ({"look_up": None, "looks_up": True}, "settle is None, not a number of seconds"),
         ({"look_up": None, "looks_up": True, "settle": float("inf")}, "settle is inf"),
         ({"look_up": None, "looks_up": True, "settle": True}, "settle is True"),
+        ({"template_parts": ("text",)}, "cannot have templates: template_parts must say"),
+        ({"template_parts": {"body": "required"}}, "cannot have templates"),
+        ({"template_parts": {"text": True}}, "cannot have templates"),
     ],
 )
 def test_what_the_ledger_could_not_keep_is_refused(installed, monkeypatch, changed, words):
