@@ -111,7 +111,12 @@ def test_who_said_it_when_and_why_stays_on_record(world):
     assert allow(world.database, "tenant-a", "hooks.corp", actor="eve", reason="back")
     assert [each.actor for each in rules(world.database, tenant="tenant-a", ended=False, limit=9)] == ["eve"]
     first, second = rules(world.database, tenant=None, ended=True, limit=9)
-    assert (first.actor, first.reason, first.ended_by, first.ended_reason) == ("ada", SAID["reason"], "bob", "they moved")
+    assert (first.actor, first.reason, first.ended_by, first.ended_reason) == (
+        "ada",
+        SAID["reason"],
+        "bob",
+        "they moved",
+    )
     assert (second.reason, second.ended_at) == ("back", None)
 
 
