@@ -151,8 +151,8 @@ def test_a_name_opens_neither_this_machine_nor_metadata(provider, rules, names, 
         (["100.100.100.200/32"], ["100.100.100.200"], True),
     ],
 )
-def test_one_address_that_is_not_allowed_refuses_all(provider, rules, names, allowed, answers, connected):
-    rules.places["acme"] = allowed
+def test_one_address_that_is_not_allowed_refuses_all(provider, names, allowed, answers, connected):
+    provider.go_by(lambda _: from_rules(allowed))
     names.answers = answers
     outcome = post(provider, "https://hooks.example.com/hook")
     if connected:

@@ -106,7 +106,7 @@ def test_who_said_it_when_and_why_stays_on_record(world):
     assert allow(world.database, "tenant-a", "hooks.corp", **SAID)
     assert not allow(world.database, "tenant-a", "hooks.corp", actor="eve", reason="again")
     disallow(world.database, "tenant-a", "hooks.corp", actor="bob", reason="they moved")
-    with pytest.raises(NotFound, match="hooks.corp is not allowed to tenant tenant-a"):
+    with pytest.raises(NotFound, match=r"hooks\.corp is not allowed to tenant tenant-a"):
         disallow(world.database, "tenant-a", "hooks.corp", actor="bob", reason="twice")
     assert allow(world.database, "tenant-a", "hooks.corp", actor="eve", reason="back")
     assert [each.actor for each in rules(world.database, tenant="tenant-a", ended=False, limit=9)] == ["eve"]
