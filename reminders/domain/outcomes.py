@@ -75,8 +75,9 @@ class Blocked:
     """Not sent, and nothing would be sent until `after` has passed; the attempt is not counted.
 
     Scope `destination`: the far side asks for a pause, and all reminders that go there wait. Scope `provider`: our own
-    credentials for the channel were refused, and all of the tenant's reminders over the channel wait. The policy takes
-    `after` as at least one second and at most a day.
+    credentials for the channel were refused, and all of the tenant's reminders over the channel wait. That is told to a
+    person, unless it is `passing`: a limit that ends by itself. The policy takes `after` as at least one second and at most
+    a day.
     """
 
     name: ClassVar[OutcomeName] = "blocked"
@@ -85,6 +86,7 @@ class Blocked:
     error_class: str
     reason: str
     status_code: int | None = None
+    passing: bool = False
 
 
 Outcome = Delivered | Retry | Rejected | Unknown | Blocked

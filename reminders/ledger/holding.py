@@ -91,6 +91,7 @@ def said_by(outcome: Outcome, *, looked_up: bool, disable_after: float) -> dict[
     return {
         "hold_scope": outcome.scope if isinstance(outcome, Blocked) else None,
         "hold": hold_seconds(outcome) if isinstance(outcome, Blocked) else None,
+        "passing": isinstance(outcome, Blocked) and outcome.passing,
         "gone": gone,
         # What is gone is disabled at once, by the same row.
         "failed": counts_as_failure(outcome) and not gone and not looked_up,

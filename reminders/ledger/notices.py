@@ -19,8 +19,8 @@ logger = logging.getLogger(__name__)
 
 NoticeKind = Literal["destination_gone", "destination_failing", "channel_held"]
 
-NOTICES = {"notice_id": "uuid"}
-"""The parameter of `NOTICE`."""
+NOTICES = {"notice_id": "uuid", "passing": "boolean"}
+"""The parameters of `NOTICE`. What is `passing` is told to nobody."""
 
 # A CTE after `said`, `said_of_channel` and `failing`. What had been said before is no news: a destination that was
 # disabled, a hold that still stands. The sub-select sees the holds as they were before this statement.
@@ -34,7 +34,8 @@ NOTICE = """notice AS (
         FROM failing WHERE disabled_at = (SELECT now FROM t)
         UNION ALL
         SELECT 'channel_held', c.tenant_id, c.channel, NULL, c.hold_reason FROM said_of_channel c
-        WHERE NOT EXISTS (SELECT 1 FROM {s}.channel_holds h
+        WHERE :passing IS NOT TRUE
+          AND NOT EXISTS (SELECT 1 FROM {s}.channel_holds h
                           WHERE h.tenant_id = c.tenant_id AND h.channel = c.channel AND h.hold_until > (SELECT now FROM t))
     ) news LIMIT 1
     ON CONFLICT DO NOTHING

@@ -90,6 +90,12 @@ def test_other_tenants_are_told_of_their_own(world):
     assert [each.tenant_id for each in notices(world.database)] == ["tenant-a"]
 
 
+def test_a_limit_that_ends_by_itself_is_no_news(world):
+    busy = Blocked("provider", timedelta(minutes=10), "twilio_20429", "HTTP 429", 429, passing=True)
+    assert run(world, world.schedule(), ScriptedProvider(busy)) == "held"
+    assert kinds(world) == []
+
+
 def test_a_pause_that_a_destination_asks_for_is_no_news(world):
     assert run(world, world.schedule(), ScriptedProvider(PAUSE)) == "held"
     assert kinds(world) == []
