@@ -7,10 +7,12 @@ import pytest
 
 import reminders
 from reminders import api
+from reminders.bootstrap import deliver_of
 from reminders.domain.errors import InvalidInput, NotFound, NotPublic, ServiceUnavailable
 from reminders.ledger import allowed_places
 from reminders.ledger.allowed_places import KeptAllowedPlaces, allow, disallow, rules
-from reminders.settings import Settings
+from reminders.providers.deadline_sockets import DeadlineSocket
+from reminders.settings import Secret, Settings
 
 SAID = {"actor": "ada", "reason": "their receivers are there"}
 BY_ADDRESS = "https://10.20.1.5:8443/hook"
@@ -144,3 +146,23 @@ def test_while_postgres_is_away_nothing_old_is_believed(world, monkeypatch):
     monkeypatch.setattr(world.database, "fetch", away)
     with pytest.raises(ServiceUnavailable, match="cannot be read"):
         kept.of("tenant-a")
+
+
+def test_a_worker_goes_by_what_the_ledger_says(world, monkeypatch):
+    allow(world.database, "tenant-a", "10.20.0.0/16", **SAID)
+    made = [schedule(world, BY_ADDRESS) for _ in range(2)]
+    connected = []
+
+    def connect(_, address):
+        connected.append(address)
+        raise ConnectionRefusedError(111, "refused")
+
+    monkeypatch.setattr(DeadlineSocket, "connect", connect)
+    settings = Settings(webhook_secret=Secret("s" * 24))
+    world.published()
+    assert deliver_of(settings, world.database, worker="w-1")(made[0].id, made[0].delivery_key) == "parked"
+    assert connected == [("10.20.1.5", 8443)]
+    disallow(world.database, "tenant-a", "10.20.0.0/16", **SAID)
+    # Another process, or this one half a minute later.
+    assert deliver_of(settings, world.database, worker="w-2")(made[1].id, made[1].delivery_key) == "dead"
+    assert (world.letters(made[1].id), len(connected)) == ([("destination", "open", "unsendable")], 1)
