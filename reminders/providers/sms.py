@@ -7,14 +7,14 @@ and never sent again on our own. What `delivered` means here is that the gateway
 from __future__ import annotations
 
 import re
-from dataclasses import replace
 from functools import cached_property
 from typing import TYPE_CHECKING
 
 from reminders.domain.delivery import Delivery
 from reminders.domain.errors import SettingsError
+from reminders.domain.failing import through_relay
 from reminders.domain.look_ups import LookUp, Undecided
-from reminders.domain.outcomes import Outcome, Retry, Unknown
+from reminders.domain.outcomes import Outcome, Retry
 from reminders.domain.template import TemplateFault
 from reminders.pipeline.provider import Provider
 from reminders.providers.phone_numbers import check_number
@@ -79,9 +79,7 @@ class SmsProvider:
             gateway = self._gateway
         except SettingsError as error:
             return Retry("not_configured", f"{error}; nothing was sent", blameless=True)
-        outcome = gateway.send(delivery.destination, body.decode(), deadline)
-        # That the gateway fails, or cannot be reached, says nothing against the number.
-        return replace(outcome, blameless=True) if isinstance(outcome, Retry | Unknown) else outcome
+        return through_relay(gateway.send(delivery.destination, body.decode(), deadline))
 
     def look_up(self, delivery: Delivery, deadline: float) -> LookUp:
         """Look for the text at the gateway. Never `Absent`: a text that it does not list may still go out."""
