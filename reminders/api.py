@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from datetime import datetime
-from functools import lru_cache
+from functools import cache, lru_cache, partial
 from typing import Any
 from uuid import UUID
 
@@ -16,6 +16,7 @@ from reminders import settings as settings_module
 from reminders.domain.errors import Conflict, InvalidInput, SettingsError
 from reminders.domain.request import checked_instant
 from reminders.ledger import changing, reading, scheduling
+from reminders.ledger.allowed_places import allowed_to
 from reminders.ledger.caller import CallersConnection
 from reminders.ledger.changing import CancelResult
 from reminders.ledger.reading import Reminder
@@ -64,6 +65,7 @@ def schedule(
     """
     request = to_request(
         _provider,
+        partial(allowed_to, connection, _settings().schema),
         tenant_id=tenant_id,
         user_id=user_id,
         kind=kind,
@@ -89,9 +91,10 @@ def schedule_many(connection: CallersConnection, reminders: Iterable[Mapping[str
     that does, with its position in the text; after a `Conflict` others are already part of the transaction.
     """
     requests = []
+    places = cache(partial(allowed_to, connection, _settings().schema))
     for position, reminder in enumerate(reminders):
         try:
-            requests.append(to_request(_provider, **reminder))
+            requests.append(to_request(_provider, places, **reminder))
         except TypeError as error:
             raise InvalidInput(f"reminders[{position}]", str(error).replace("to_request()", "schedule()")) from None
         except InvalidInput as error:

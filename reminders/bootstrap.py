@@ -18,6 +18,7 @@ from reminders.domain.errors import RemindersError, SettingsError
 from reminders.embedded import attach
 from reminders.embedded_secret import with_laptop_defaults
 from reminders.ledger import shutdowns
+from reminders.ledger.allowed_places import KeptAllowedPlaces
 from reminders.ledger.claiming import PostgresClaims
 from reminders.ledger.database import DATABASE_AWAY, Database
 from reminders.ledger.finalizing import PostgresFinalize
@@ -28,7 +29,7 @@ from reminders.ledger.template_versions import TemplateVersions
 from reminders.pipeline.deliver import Deliver, DeliverPolicy, seconds_since_boot
 from reminders.pipeline.finalize import Finalize, RetryPolicy
 from reminders.pipeline.own_secrets import OwnSecrets
-from reminders.pipeline.provider import Provider, can_look_up, template_parts
+from reminders.pipeline.provider import GuardsPlaces, Provider, can_look_up, template_parts
 from reminders.pipeline.repair import RepairPolicy
 from reminders.pipeline.scan import Scan, ScanPolicy
 from reminders.providers import registry
@@ -158,8 +159,12 @@ def deliver_of(settings: Settings, db: Database, *, worker: str) -> Deliver:
     A reminder of a channel that cannot send here keeps its attempts: its claim is given back, and it is tried again.
     """
     installed = channels(settings)
+    allowed = KeptAllowedPlaces(db)
+    for provider in installed.ready.values():
+        if isinstance(provider, GuardsPlaces):
+            provider.go_by(allowed.of)
     retry = RetryPolicy(settings.max_attempts, settings.retry_delays, settings.max_wait)
-    finalize = PostgresFinalize(db, worker=worker)
+    finalize = PostgresFinalize(db, worker=worker, disable_after=settings.disable_after)
     claims = PostgresClaims(
         db,
         worker=worker,

@@ -22,6 +22,7 @@ from reminders.settings_values import (
     events,
     gateway_url,
     long_secret,
+    or_never,
     schema,
     seconds,
     switch,
@@ -81,6 +82,7 @@ class Settings:
     max_attempts: int = 8
     retry_delays: tuple[float, ...] = (5.0, 30.0, 300.0, 1800.0, 7200.0, 18000.0, 36000.0)
     max_wait: float = 72 * 3600.0
+    disable_after: float = 5 * 86400.0
     dedup_window: float = 7 * 86400.0
     grace: float = 20.0
     retention: float = 90 * 86400.0
@@ -129,6 +131,7 @@ _PARSERS: dict[str, Callable[[str], Any]] = {
     "max_attempts": whole(1, 1000),
     "retry_delays": parse_delays,
     "max_wait": seconds(1, _YEAR),
+    "disable_after": or_never(seconds(1, _YEAR)),
     "dedup_window": seconds(1, _YEAR),
     "grace": seconds(1, 3600),
     "retention": seconds(SHORTEST_RETENTION, 100 * _YEAR),

@@ -35,6 +35,11 @@ def seconds(low: float, high: float) -> Callable[[str], float]:
     return parse
 
 
+def or_never(read: Callable[[str], float]) -> Callable[[str], float]:
+    """A reader that takes `never` and `0` besides, as 0."""
+    return lambda text: 0.0 if text in {"never", "0"} else read(text)
+
+
 def switch(text: str) -> bool:
     known = {"1": True, "true": True, "yes": True, "on": True, "0": False, "false": False, "no": False, "off": False}
     try:

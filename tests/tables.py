@@ -4,4 +4,5 @@ TABLES = (
     "ticks", "dead_letters", "delivery_attempts", "notification_deliveries", "due", "reminders", "destinations",
     "channel_holds", "tenant_policies", "keys_seen", "purges", "shutdowns", "pauses", "secrets", "secret_changes",
     "active_templates", "templates",
+    "allowed_places", "notices",
 )  # fmt: skip

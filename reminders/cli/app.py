@@ -48,6 +48,7 @@ SECTIONS: dict[str, dict[str, tuple[str, str]]] = {
         "tenant": ("reminders.cli.tenant:tenant", "Tenants: what each wants otherwise, and which channels are held."),
         "secret": ("reminders.cli.secret:secret", "Signing secrets: rotate, revoke, list, history; keys at rest."),
         "template": ("reminders.cli.template:template", "Templates: add, list, show, preview, activate, check."),
+        "notice": ("reminders.cli.notice:notice", "What a person should be told once: list, seen."),
         "purge": ("reminders.cli.purge:purge_", "Delete what ended long ago; its keys are kept."),
         "audit": ("reminders.cli.audit:audit", "Check what the ledger can prove; lists violations."),
         "drill": ("reminders.cli.drill:drill", "Rehearse the guarantees: kill, empty, freeze, and see them hold."),

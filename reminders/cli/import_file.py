@@ -30,6 +30,7 @@ from reminders.intake.jsonl_records import read_jsonl
 from reminders.intake.lines import Lines
 from reminders.intake.rejects_file import RejectsFile
 from reminders.intake.writing import PATIENCE, BatchWriter
+from reminders.ledger.allowed_places import KeptAllowedPlaces
 from reminders.ledger.background import BackgroundConnection
 
 STDIN = "-"
@@ -80,7 +81,7 @@ def import_(
         rejects_file = RejectsFile(_rejects_path(file, rejects, is_pipe=size is None))
         records = READERS[_form(file, form, lines)](lines)
         with session() as found, progress.shown(size) as shown:
-            checker = Checker(found.settings, overdue, instant)
+            checker = Checker(found.settings, overdue, instant, KeptAllowedPlaces(found.database).of)
             with closing(BackgroundConnection(found.database, patience=PATIENCE)) as background:
                 writer = BatchWriter(background, checker.deduplicates, tell=shown.tell)
                 totals, kept = run_import(checker.batches(records, lines), writer, rejects_file, shown)

@@ -20,20 +20,22 @@ def well_formed(outcome: Outcome) -> Outcome:
     """
     code = _code(outcome)
     error_class, reason = _text(outcome, "error_class"), _text(outcome, "reason")
+    blameless = _flag(outcome, "blameless")
     match outcome:
         case Delivered():
             return Delivered(_reference(outcome), code, reason, error_class)
         case Retry():
             after = getattr(outcome, "after", None)
-            return Retry(error_class, reason, code, after if isinstance(after, timedelta) else None)
+            return Retry(error_class, reason, code, after if isinstance(after, timedelta) else None, blameless)
         case Rejected():
-            return Rejected(error_class, reason, code, _flag(outcome, "gone"), _flag(outcome, "may_be_our_own"))
+            gone, our_own = _flag(outcome, "gone"), _flag(outcome, "may_be_our_own")
+            return Rejected(error_class, reason, code, gone=gone, may_be_our_own=our_own, blameless=blameless)
         case Unknown():
-            return Unknown(error_class, reason, code, _flag(outcome, "timed_out"))
+            return Unknown(error_class, reason, code, _flag(outcome, "timed_out"), blameless)
         case Blocked():
             scope, pause = getattr(outcome, "scope", None), getattr(outcome, "after", None)
             if scope in ("destination", "provider") and isinstance(pause, timedelta):
-                return Blocked(scope, pause, error_class, reason, code)
+                return Blocked(scope, pause, error_class, reason, code, _flag(outcome, "passing"))
             return Retry(error_class, reason, code)
 
 

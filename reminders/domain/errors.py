@@ -19,6 +19,14 @@ class InvalidInput(RemindersError):
         self.reason = message
 
 
+class NotPublic(InvalidInput):
+    """A destination that would do, but that its `host` is not public. A tenant may be allowed it."""
+
+    def __init__(self, field: str, message: str, host: str) -> None:
+        super().__init__(field, message)
+        self.host = host
+
+
 class Conflict(RemindersError):
     """The same identity was scheduled before with other content. The caller's transaction is untouched."""
 

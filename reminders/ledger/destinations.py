@@ -32,7 +32,7 @@ SELECT id::text, COALESCE(used.tenant_id, own.tenant_id) AS tenant_id, COALESCE(
        COALESCE(used.address, own.address), COALESCE(own.deduplicates, used.deduplicates), own.deduplicates IS NOT NULL,
        LEAST(used.created_at, own.created_at) AS created_at, COALESCE(used.reminders, 0), COALESCE(used.live, 0),
        CASE WHEN own.held THEN own.hold_until END, CASE WHEN own.held THEN own.hold_reason END,
-       own.disabled_at, own.disabled_reason, own.enabled_at, own.enabled_reason,
+       own.disabled_at, own.disabled_reason, own.failing_since, own.enabled_at, own.enabled_reason,
        CASE WHEN own.secret_mark IS NOT NULL THEN 'destination' WHEN q.secret_mark IS NOT NULL THEN 'tenant' END
 FROM used FULL JOIN own USING (id)
 LEFT JOIN {s}.tenant_policies q
@@ -78,6 +78,8 @@ class Destination:
     disabled_at: datetime | None
     """Since when nothing is sent there until an operator enables it; None if it is not disabled. UTC."""
     disabled_reason: str | None
+    failing_since: datetime | None
+    """Since when every call there has failed; None if the last one did not, or none was made. UTC."""
     enabled_at: datetime | None
     """When an operator last enabled it after it was disabled. UTC."""
     enabled_reason: str | None

@@ -255,9 +255,10 @@ class Deliver:
                 return well_formed(outcome)
         except (Exception, SystemExit) as error:  # noqa: BLE001 (another package's)
             self._log_raised("provider_raised", claim, error)
-            return Unknown(error_class="provider_raised", reason=type(error).__name__)
+            return Unknown(error_class="provider_raised", reason=type(error).__name__, blameless=True)
         logger.error(
             "deliver.no_outcome channel=%s key=%s type=%s",
             claim.delivery.channel, claim.delivery.delivery_key, type(outcome).__name__,
         )  # fmt: skip
-        return Unknown(error_class="no_outcome", reason=f"the provider returned {type(outcome).__name__}")
+        what = f"the provider returned {type(outcome).__name__}"
+        return Unknown(error_class="no_outcome", reason=what, blameless=True)

@@ -5,9 +5,10 @@ A provider is found by its entry point of the group `reminders.providers`, which
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Literal, Protocol, runtime_checkable
 
+from reminders.domain.allowed_places import AllowedPlaces
 from reminders.domain.delivery import Delivery
 from reminders.domain.look_ups import LookUp
 from reminders.domain.outcomes import Outcome
@@ -26,13 +27,24 @@ class Provider(Protocol):
         """Raise `SettingsError` unless this process can send; asked when a worker starts."""
 
     def check_destination(self, destination: str) -> None:
-        """Raise `InvalidInput("destination", ...)` unless the channel can deliver there."""
+        """Raise `InvalidInput("destination", ...)` unless the channel can deliver there.
+
+        Where only the host stands in the way, since it is not public, `NotPublic`: the tenant may be allowed it.
+        """
 
     def render(self, delivery: Delivery) -> bytes:
         """The body for every attempt at this delivery: a pure function of it, without `attempt` and the clock."""
 
     def send(self, delivery: Delivery, body: bytes, deadline: float) -> Outcome:
         """Make the one call. Returns within `deadline` seconds whatever the far side does, and never raises."""
+
+
+@runtime_checkable
+class GuardsPlaces(Protocol):
+    """What a provider has besides, if it refuses hosts that are not public and a tenant may be allowed some."""
+
+    def go_by(self, allowed_to: Callable[[str], AllowedPlaces]) -> None:
+        """Ask `allowed_to` for what a tenant is allowed, and only where it would refuse. It may raise `ServiceUnavailable`."""
 
 
 @runtime_checkable

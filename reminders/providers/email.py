@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Literal
 
 from reminders.domain.delivery import Delivery
 from reminders.domain.errors import InvalidInput, SettingsError
+from reminders.domain.failing import through_relay
 from reminders.domain.outcomes import Outcome, Rejected, Retry
 from reminders.pipeline.provider import Provider
 from reminders.providers.email_address import parse_address
@@ -92,15 +93,17 @@ class EmailProvider:
         try:
             self.ready()
         except SettingsError:
-            return Retry("not_configured", "the settings of channel email are not complete; nothing was sent")
+            return Retry(
+                "not_configured", "the settings of channel email are not complete; nothing was sent", blameless=True
+            )
         assert settings.mail_from is not None
         try:
             address = parse_address(delivery.destination, allow_private=settings.allow_private)
         except InvalidInput as error:
-            return Rejected("unsendable", str(error))
+            return Rejected("unsendable", str(error), blameless=True)
         head = attempt_lines(settings.mail_from, delivery.delivery_key, self._clock(), self._unsubscribe_link(delivery))
         envelope = Envelope(settings.mail_from.address, address.text, utf8=not address.ascii)
-        return self._smtp().send(envelope, head + body, deadline)
+        return through_relay(self._smtp().send(envelope, head + body, deadline))
 
     def _unsubscribe_link(self, delivery: Delivery) -> str | None:
         url, secret = self._settings.unsubscribe_url, self._settings.webhook_secret

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Literal
 
 from reminders.domain.delivery import Delivery
 from reminders.domain.errors import SettingsError
+from reminders.domain.failing import through_relay
 from reminders.domain.look_ups import LookUp, Undecided
 from reminders.domain.outcomes import Outcome, Retry
 from reminders.domain.template import TemplateFault
@@ -81,8 +82,8 @@ class SmsProvider:
         try:
             gateway = self._gateway
         except SettingsError as error:
-            return Retry("not_configured", f"{error}; nothing was sent")
-        return gateway.send(delivery.destination, body.decode(), deadline)
+            return Retry("not_configured", f"{error}; nothing was sent", blameless=True)
+        return through_relay(gateway.send(delivery.destination, body.decode(), deadline))
 
     def look_up(self, delivery: Delivery, deadline: float) -> LookUp:
         """Look for the text at the gateway. Never `Absent`: a text that it does not list may still go out."""

@@ -260,7 +260,7 @@ def test_a_refused_connection_is_a_retry_by_mail_too():
         pass
 
     Nobody.port = port
-    assert send(provider_for(Nobody)) == Retry("connect_refused", "the connection was refused")
+    assert send(provider_for(Nobody)) == Retry("connect_refused", "the connection was refused", blameless=True)
 
 
 def test_a_mail_host_without_address_is_a_retry(monkeypatch, serve):
@@ -271,7 +271,7 @@ def test_a_mail_host_without_address_is_a_retry(monkeypatch, serve):
 
     monkeypatch.setattr(socket, "getaddrinfo", getaddrinfo)
     outcome = send(provider_for(server, host="nowhere.example"))
-    assert outcome == Retry("dns", "the host name could not be resolved (Name or service not known)")
+    assert outcome == Retry("dns", "the host name could not be resolved (Name or service not known)", blameless=True)
 
 
 @pytest.mark.parametrize(
@@ -298,7 +298,7 @@ def test_in_the_clear_only_to_this_machine_or_for_development(url, allow_private
         with pytest.raises(SettingsError, match="REMINDERS_SMTP_URL: starttls=never would send"):
             provider.ready()
         assert provider.send(DELIVERY, b"x\r\n", 1.0) == Retry(
-            "not_configured", "the settings of channel email are not complete; nothing was sent"
+            "not_configured", "the settings of channel email are not complete; nothing was sent", blameless=True
         )
 
 

@@ -14,11 +14,11 @@ from reminders.domain.outcomes import Blocked, Delivered, Rejected, Retry, Unkno
 MINUTE = timedelta(minutes=1)
 WELL_FORMED = [
     Delivered("ref", 200, "words", "class"),
-    Retry("class", "words", 503, MINUTE),
-    Rejected("class", "words", 410, gone=True, may_be_our_own=True),
-    Unknown("class", "words", 504, timed_out=True),
-    Blocked("destination", MINUTE, "class", "words", 429),
-    Blocked("provider", MINUTE, "class", "words", 401),
+    Retry("class", "words", 503, MINUTE, blameless=True),
+    Rejected("class", "words", 410, gone=True, may_be_our_own=True, blameless=True),
+    Unknown("class", "words", 504, timed_out=True, blameless=True),
+    Blocked("destination", MINUTE, "class", "words", 429, passing=True),
+    Blocked("provider", MINUTE, "class", "words", 401, passing=True),
 ]
 ANSWERS = [Found("ref", 200), Absent("words", 404), Undecided("class", "words", 500, timed_out=True, final=True)]
 
@@ -49,7 +49,7 @@ def test_a_well_formed_answer_of_a_look_up_is_left_as_it_is(answer):
         (Delivered(""), Delivered(None)),
         (Delivered.__new__(Delivered), Delivered()),
         (Retry("c", "r", True, 30), Retry("c", "r", None, None)),
-        (Retry("c", "r", 5.5, "soon"), Retry("c", "r", None, None)),
+        (Retry("c", "r", 5.5, "soon", blameless="yes"), Retry("c", "r", None, None)),
         (Rejected("c", "r", gone="no", may_be_our_own=1), Rejected("c", "r")),
         (Unknown("c", "r", timed_out="yes"), Unknown("c", "r")),
         (Blocked("tenant", MINUTE, "c", "r", 1), Retry("c", "r", 1)),

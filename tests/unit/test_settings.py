@@ -214,3 +214,13 @@ def test_what_begins_with_x_is_handed_on_to_the_providers_of_other_packages(capl
     # Providers are cached by their settings.
     assert hash(found) == hash(load({"REMINDERS_X_A": "1", "REMINDERS_X_CHAT_TOKEN": "hunter22"}))
     assert found != load({"REMINDERS_X_A": "2", "REMINDERS_X_CHAT_TOKEN": "hunter22"})
+
+
+@pytest.mark.parametrize(("text", "seconds"), [("", 5 * 86400.0), ("never", 0.0), ("0", 0.0), ("36h", 36 * 3600.0)])
+def test_failing_destinations_are_disabled_after_days_or_never(text, seconds):
+    assert load({"REMINDERS_DISABLE_AFTER": text}).disable_after == seconds
+
+
+def test_disable_after_is_no_other_word():
+    with pytest.raises(SettingsError, match="REMINDERS_DISABLE_AFTER: 'soon' is no duration"):
+        load({"REMINDERS_DISABLE_AFTER": "soon"})
