@@ -3,4 +3,5 @@
 TABLES = (
     "ticks", "dead_letters", "delivery_attempts", "notification_deliveries", "due", "reminders", "destinations",
     "channel_holds", "tenant_policies", "keys_seen", "purges", "shutdowns", "pauses", "secrets", "secret_changes",
+    "recipients", "preferences", "suppressions", "kind_policies",
 )  # fmt: skip
