@@ -11,6 +11,7 @@ from uuid import UUID
 
 from reminders.api import _settings
 from reminders.calendar.quiet_hours import quiet_hours as checked_quiet_hours
+from reminders.domain.suppressions import read_scope
 from reminders.ledger import recipients, suppressing
 from reminders.ledger.caller import CallersConnection
 from reminders.ledger.recipients import UNCHANGED, Kept
@@ -41,7 +42,7 @@ def suppress(
     No claim that begins after the transaction has committed succeeds; one that began before may still send. Reminders that
     come due while it stands end as `suppressed`. Raises `InvalidInput` naming the field.
     """
-    scope = suppressing.read_scope(
+    scope = read_scope(
         tenant_id=tenant_id,
         user_id=user_id,
         destination=destination,
@@ -70,7 +71,7 @@ def unsuppress(
     What comes due from then on is sent. What has ended as `suppressed` stays so, unless it is rescheduled. Raises
     `InvalidInput`.
     """
-    scope = suppressing.read_scope(
+    scope = read_scope(
         tenant_id=tenant_id,
         user_id=user_id,
         destination=destination,

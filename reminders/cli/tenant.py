@@ -8,6 +8,7 @@ import click
 
 from reminders.cli.printing import print_fields, print_json, print_table
 from reminders.cli.session import session
+from reminders.cli.tenant_kinds import kind_of_tenant
 from reminders.cli.values import json_option, limit_option
 from reminders.domain.durations import parse_delays
 from reminders.domain.errors import InvalidInput
@@ -23,6 +24,9 @@ MOST_ROWS = 1_000_000
 @click.group(short_help="Tenants: what each wants otherwise, and which channels are held.")
 def tenant() -> None:
     """Tenants: what each wants otherwise than the installation, and which of their channels are held."""
+
+
+tenant.add_command(kind_of_tenant)
 
 
 @tenant.command("set", short_help="Set a tenant's policies.")
