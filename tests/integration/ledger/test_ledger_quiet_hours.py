@@ -6,7 +6,7 @@ Every clock here is given: windows are laid around it, whatever hour it is on th
 from __future__ import annotations
 
 import logging
-from datetime import UTC, datetime, time, timedelta
+from datetime import UTC, datetime, timedelta
 
 import pytest
 
@@ -26,16 +26,18 @@ LOST, AGAIN = Unknown("reset", ""), Retry("busy", "")
 WHO = {"tenant_id": "tenant-a", "user_id": "user-1"}
 
 
-def the_hour(offset: float, *, zone: str = "UTC") -> str:
-    """The wall time so many hours from now."""
-    return f"{(datetime.now(UTC) + offset * HOUR).astimezone(load_zone(zone)):%H:%M}"
+def the_hour(now: datetime, offset: float, zone: str = "UTC") -> str:
+    """The wall time so many hours from then."""
+    return f"{(now + offset * HOUR).astimezone(load_zone(zone)):%H:%M}"
 
 
 def quiet(world, start: float = -1, end: float = 7, zone: str = "UTC") -> datetime:
     """The user's quiet hours begin and end so many hours from now; their end."""
-    hours = the_hour(start, zone=zone), the_hour(end, zone=zone)
-    world.committed(reminders.set_recipient, **WHO, zone=zone, quiet_hours=hours)
-    return (datetime.now(UTC) + end * HOUR).replace(second=0, microsecond=0)
+    now = datetime.now(UTC)
+    world.committed(
+        reminders.set_recipient, **WHO, zone=zone, quiet_hours=(the_hour(now, start, zone), the_hour(now, end, zone))
+    )
+    return (now + end * HOUR).replace(second=0, microsecond=0)
 
 
 def handed(world, made, at=0.0, provider=None):
@@ -82,11 +84,10 @@ def test_the_window_is_in_the_users_own_zone(world, zone):
 
 def test_outside_of_the_window_it_is_sent_and_its_start_is_worked_out_once(world):
     made, other = world.schedule(), world.schedule()
-    quiet(world, 2, 9)
+    end = quiet(world, 2, 9)
     assert handed(world, made) == "delivered"
     noted = world.sql("SELECT clear_until, xmin::text FROM reminders.recipients")
-    start = (datetime.now(UTC) + 2 * HOUR).replace(second=0, microsecond=0)
-    assert noted[0][0] == start
+    assert noted[0][0] == end - 7 * HOUR
     assert handed(world, other) == "delivered"
     assert world.sql("SELECT clear_until, xmin::text FROM reminders.recipients") == noted
     late = world.schedule()
@@ -238,9 +239,9 @@ def test_hours_that_change_while_they_are_worked_out_count_as_changed(world):
     quiet(world, 2, 9)
     world.published()
     assert world.claim(made) is None
+    ((start, end),) = world.sql("SELECT quiet_from, quiet_to FROM reminders.recipients")
     quiet(world)
     claims = world.claims()
-    start, end = time.fromisoformat(the_hour(2)), time.fromisoformat(the_hour(9))
     stale = {"id": str(made.id), "zone": "UTC", "start": start, "end": end, "until": world.lapse(7200)}
     assert world.database.fetch(quiet_parking.NOTE_CLEAR_IF_STILL_SO, **stale) == []
     assert claims.refusal(made.id, made.delivery_key) == "quiet_hours"
