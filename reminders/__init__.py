@@ -2,7 +2,7 @@
 
 Application code needs only this module; importing it imports no Celery. The map of the package:
 
-    api.py        what stands here, inside the caller's own transaction
+    api.py        what stands here, inside the caller's own transaction; consent.py, the same about users
     domain/       pure values and rules
     pipeline/     one file per stage: schedule, scan, publish, deliver, finalize, repair
     ledger/       all SQL
@@ -18,8 +18,10 @@ from reminders.domain.errors import Conflict, InvalidInput, NotFound, Refused, R
 
 if TYPE_CHECKING:
     from reminders.api import cancel, get, reschedule, schedule, schedule_many, verify_unsubscribe
+    from reminders.consent import set_preference, set_recipient, suppress, unsuppress
 
 _FROM_API = frozenset({"cancel", "get", "reschedule", "schedule", "schedule_many", "verify_unsubscribe"})
+_FROM_CONSENT = frozenset({"set_preference", "set_recipient", "suppress", "unsuppress"})
 
 
 def __getattr__(name: str) -> Any:
@@ -28,6 +30,10 @@ def __getattr__(name: str) -> Any:
         from reminders import api  # noqa: PLC0415 - the point of it
 
         return getattr(api, name)
+    if name in _FROM_CONSENT:
+        from reminders import consent  # noqa: PLC0415 - the same
+
+        return getattr(consent, name)
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
 
 
@@ -42,5 +48,9 @@ __all__ = [
     "reschedule",
     "schedule",
     "schedule_many",
+    "set_preference",
+    "set_recipient",
+    "suppress",
+    "unsuppress",
     "verify_unsubscribe",
 ]

@@ -5,4 +5,5 @@ TABLES = (
     "channel_holds", "tenant_policies", "keys_seen", "purges", "shutdowns", "pauses", "secrets", "secret_changes",
     "active_templates", "templates",
     "allowed_places", "notices",
+    "recipients", "preferences", "suppressions", "kind_policies",
 )  # fmt: skip

@@ -80,6 +80,7 @@ def _print_for_people(found: dict[str, Any]) -> None:
             ("in flight", f"{found['in_flight']:,}"),
             ("held", f"{found['held']:,}"),
             *pauses_for_people(found["pauses"]),
+            ("in quiet hours", f"{found['quiet']:,} of those pending" if found["quiet"] else None),
             ("dead letters", f"{found['dead_letters_open']:,} open"),
             (
                 "notices",

@@ -12,6 +12,7 @@ from typing import Any
 from reminders.domain.errors import InvalidInput
 from reminders.ledger.audit_attempts import ATTEMPTS
 from reminders.ledger.audit_check import GRACE, Check
+from reminders.ledger.audit_consent import CONSENT
 from reminders.ledger.audit_endings import ENDINGS
 from reminders.ledger.audit_holds import HOLDS
 from reminders.ledger.audit_live import LIVE
@@ -21,7 +22,7 @@ from reminders.ledger.audit_templates import TEMPLATES
 from reminders.ledger.caller import fetch
 from reminders.ledger.database import Database, Row
 
-CHECKS: tuple[Check, ...] = (*LIVE, *HOLDS, *ATTEMPTS, *ENDINGS, *PLACES, *SECRETS, *TEMPLATES)
+CHECKS: tuple[Check, ...] = (*LIVE, *HOLDS, *ATTEMPTS, *ENDINGS, *PLACES, *SECRETS, *TEMPLATES, *CONSENT)
 
 # Read only, so that it may run on a replica, and all checks see one moment. Every time is Postgres's own. Compiling a
 # query that reads a large table once costs more than it saves.

@@ -9,11 +9,12 @@ from typing import Any
 from uuid import UUID
 
 from reminders.domain.delivery import Delivery
-from reminders.ledger.claim_rules import DELAYS, ENDS, HELD, ON_UNKNOWN, PLACE, RULES, SECRET_MARK
+from reminders.ledger.claim_rules import DELAYS, ENDS, HELD, ON_UNKNOWN, PLACE, QUIET, RULES, SECRET_MARK
 from reminders.ledger.database import Database, Row
 from reminders.ledger.ending import DEDUP_WINDOW, end_without_call
 from reminders.ledger.pause_rules import HOLD_IF_PAUSED, PAUSED
 from reminders.ledger.putting_off import MAX_WAIT, PUT_OFF_IF_HELD
+from reminders.ledger.quiet_parking import park_if_quiet
 from reminders.ledger.statement import Statement
 from reminders.ledger.template_choice import CHOSEN
 from reminders.pipeline.ports import Claim
@@ -41,7 +42,7 @@ held AS MATERIALIZED (
     FROM held d
     JOIN {{s}}.reminders r ON r.id = d.id
     {PLACE}
-    WHERE NOT {ENDS} AND NOT {HELD} AND NOT {PAUSED}
+    WHERE NOT {ENDS} AND NOT {HELD} AND NOT {PAUSED} AND NOT {QUIET}
 ), moved AS (
     UPDATE {{s}}.due d
     SET status = 'sending', wake_at = (SELECT now FROM t) + make_interval(secs => :seconds)
@@ -88,7 +89,7 @@ REFUSAL = Statement(
     "refusal",
     f"""
 WITH t AS MATERIALIZED (SELECT COALESCE(:now, clock_timestamp()) AS now)
-SELECT r.status, d.status, d.delivery_key = :key, r.delivery_key = :key, {ENDS}, {PAUSED}, {HELD}
+SELECT r.status, d.status, d.delivery_key = :key, r.delivery_key = :key, {ENDS}, {PAUSED}, {HELD}, {QUIET}
 FROM {{s}}.reminders r
 LEFT JOIN {{s}}.due d ON d.id = r.id
     {PLACE}
@@ -156,7 +157,7 @@ class PostgresClaims:
         rows = self._db.fetch(REFUSAL, **given)
         if not rows:
             return "gone"
-        ledger_status, live, live_key_matches, key_matches, ends, paused, held = rows[0]
+        ledger_status, live, live_key_matches, key_matches, ends, paused, held, quiet = rows[0]
         if not key_matches or (live is not None and not live_key_matches):
             return "superseded"
         if live is None:
@@ -172,7 +173,7 @@ class PostgresClaims:
         if held:
             put_off = self._db.fetch(PUT_OFF_IF_HELD, **given, max_wait=self._max_wait)
             return str(put_off[0][0]) if put_off else "busy"
-        return "busy"
+        return park_if_quiet(self._db, reminder_id, delivery_key, now=self._now, **self._rules) if quiet else "busy"
 
 
 def _claim(reminder_id: UUID, delivery_key: str, row: Row) -> Claim:

@@ -40,7 +40,8 @@ SELECT (SELECT json_object_agg(status, n) FROM (SELECT * FROM live UNION ALL SEL
        (SELECT last_at FROM {s}.ticks WHERE name = 'scan_due'),
        (SELECT COALESCE(sum(dropped), 0)::bigint FROM {s}.ticks),
        (SELECT count(*) FROM {s}.dead_letters WHERE state = 'open'),
-       (SELECT count(*) FROM {s}.notices WHERE seen_at IS NULL)
+       (SELECT count(*) FROM {s}.notices WHERE seen_at IS NULL),
+       (SELECT count(*) FROM {s}.due WHERE status = 'pending' AND quiet_until = wake_at AND wake_at > (SELECT now FROM t))
 """,
     {"now": "timestamptz"},
 )
@@ -67,9 +68,9 @@ def ledger_status(database: Database, now: datetime | None = None) -> dict[str, 
     """Counts (live states exact, terminal ones of the last 24 h) and ages in seconds.
 
     `oldest_due_age_seconds` counts from the due time, or the retry's, of what is due and not being sent yet, save what is
-    held. `pauses` are `Pause` objects: those that are active or still hold something.
+    held. `quiet` counts those of the pending ones that wait for the end of their users' quiet hours. `pauses` are `Pause` objects: those that are active or still hold something.
     """
-    counts, oldest, in_flight, last_tick, dropped, letters, notices = database.fetch(STATUS, now=now)[0]
+    counts, oldest, in_flight, last_tick, dropped, letters, notices, quiet = database.fetch(STATUS, now=now)[0]
     counts = counts or {}
     return {
         "counts": {status: counts.get(status, 0) for status in COUNTED},
@@ -80,6 +81,7 @@ def ledger_status(database: Database, now: datetime | None = None) -> dict[str, 
         "dead_letters_open": letters,
         "notices_open": notices,
         "held": counts.get("held", 0),
+        "quiet": quiet,
         "pauses": pauses(database),
     }
 

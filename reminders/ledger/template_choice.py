@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-# The one place that says in which language a recipient is written to: an expression over reminder `r`.
-LOCALE = "NULL::text"
+# In which language a recipient is written to.
+_LOCALE = "(SELECT u.locale FROM {s}.recipients u WHERE u.tenant_id = r.tenant_id AND u.user_id = r.user_id)"
 
 # The tenant's own goes before the installation's, a longer locale before a shorter one: `zh-hant-tw`, `zh-hant`, `zh`, and
 # last the one without a locale. Six keys of `active_templates` at most, and none for a channel without templates.
 CHOSEN = f"""CASE WHEN n.template_id IS NULL AND r.channel = ANY(:templated) THEN (
         SELECT a.template_id
-        FROM (SELECT lower(replace({LOCALE}, '_', '-')) AS locale) said
+        FROM (SELECT lower(replace({_LOCALE}, '_', '-')) AS locale) said
         JOIN {{s}}.active_templates a ON a.tenant_id = ANY(ARRAY[r.tenant_id, '']) AND a.kind = r.kind AND a.channel = r.channel
              AND a.locale = ANY(ARRAY['', said.locale, split_part(said.locale, '-', 1),
                                       split_part(said.locale, '-', 1) || '-' || split_part(said.locale, '-', 2)])

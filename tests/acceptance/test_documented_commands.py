@@ -23,6 +23,7 @@ TEMPLATE = {
     "due.subject.txt": "Your payment is due\n",
     "due.txt": 'Dear customer, {{ data.amount | fixed(2) }} EUR for order {{ data.order }} are due on\n{{ due_at | local("%d.%m.%Y") }}.\n',
 }
+SUPPRESSIONS = "user_id,kind\nbea,newsletter\n"
 STAYS = ("reminders up", "reminders receiver", "reminders worker")
 """These run until they are stopped."""
 ELSEWHERE = {
@@ -92,6 +93,7 @@ def newcomer(home: Path, tmp_path: Path) -> Iterator[Newcomer]:
     (tmp_path / "reminders.csv").write_text(SAMPLE)
     for name, text in TEMPLATE.items():
         (tmp_path / name).write_text(text)
+    (tmp_path / "suppressions.csv").write_text(SUPPRESSIONS)
     newcomer = Newcomer(tmp_path, home, port)
     yield newcomer
     newcomer.leave()

@@ -7,6 +7,7 @@ from functools import partial
 
 import reminders
 from integration.audit.aging import AGAIN, DAY, HOUR, LOST, MINUTE, NO
+from integration.audit.consent_stories import CONSENT_STORIES
 from integration.audit.pause_stories import PAUSE_STORIES
 from integration.audit.place_stories import PLACE_STORIES
 from integration.audit.purge_stories import PURGE_STORIES
@@ -285,6 +286,7 @@ STORIES = {
     **PAUSE_STORIES,
     **SECRET_STORIES,
     **TEMPLATE_STORIES,
+    **CONSENT_STORIES,
     "convicted": convicted,
     "convicted and redriven": lambda w: w.redrive(convicted(w), checked=True),
     "late retry": lambda w: late(w, AGAIN),

@@ -9,6 +9,7 @@ import pytest
 
 import reminders
 from integration.audit.aging import AGAIN, DAY, HASH, LOST, MINUTE, NO
+from integration.audit.consent_stories import quiet, suppressed
 from integration.audit.pause_stories import held_only, held_then_resumed
 from integration.audit.secret_stories import rotated
 from integration.audit.template_stories import written
@@ -212,6 +213,18 @@ PLANTS = {
         "UPDATE reminders.notification_deliveries SET template_id = (SELECT id FROM reminders.templates WHERE tenant_id = 'tenant-z')"
         " WHERE delivery_key = '{key}'",
     ),
+    "claim_while_suppressed": planted(
+        ended(DONE, user_id="user-2"),
+        "INSERT INTO reminders.suppressions (id, tenant_id, user_id, reason, source, actor, suppressed_at)"
+        " VALUES (gen_random_uuid(), 'tenant-a', 'user-2', 'r', 's', 'a', now() - interval '1 hour')",
+    ),
+    "claim_in_quiet_hours": planted(
+        ended(DONE, user_id="user-2"),
+        "INSERT INTO reminders.recipients (tenant_id, user_id, zone, quiet_from, quiet_to, changed_at)"
+        " VALUES ('tenant-a', 'user-2', 'UTC', (now() AT TIME ZONE 'UTC' - interval '2 hours')::time(0), (now() AT TIME ZONE 'UTC' + interval '2 hours')::time(0), now() - interval '1 day')",
+    ),
+    "suppressed_by_nothing": planted(suppressed, "DELETE FROM reminders.suppressions"),
+    "quiet_for_too_long": planted(quiet, DUE.format("wake_at = now() + interval '60 hours', quiet_until = now() + interval '60 hours'")),
 }  # fmt: skip
 
 

@@ -14,8 +14,6 @@ from integration.ledger.world import NOW, ScriptedProvider
 from reminders.domain.errors import NotFound
 from reminders.domain.identity import uuid7
 from reminders.domain.outcomes import Rejected, Retry, Unknown
-from reminders.ledger import template_choice
-from reminders.ledger.claiming import CLAIM
 from reminders.ledger.template_trials import would_pin
 from reminders.ledger.template_versions import TemplateVersions
 from reminders.ledger.templates import (
@@ -154,13 +152,9 @@ def test_eight_adding_at_once_get_eight_numbers(world):
         ("fr", [("tenant-b", "")], None),
     ],
 )
-def test_the_tenants_own_goes_first_and_the_nearer_locale(written, monkeypatch, locale, there, chosen):
-    in_sql = "NULL::text" if locale is None else f"'{locale}'::text"
-    assert template_choice.LOCALE in CLAIM.sql
-    monkeypatch.setattr(
-        "reminders.ledger.claiming.CLAIM",
-        type(CLAIM)("claim_in_a_locale", CLAIM.sql.replace(template_choice.LOCALE, in_sql), CLAIM.types),
-    )
+def test_the_tenants_own_goes_first_and_the_nearer_locale(written, locale, there, chosen):
+    if locale is not None:
+        written.committed(reminders.set_recipient, tenant_id="tenant-a", user_id="user-1", locale=locale)
     for tenant, spoken in there:
         add(written, "text", tenant=tenant, locale=spoken)
         add(written, "text", tenant=tenant, locale=spoken, kind="another kind")
