@@ -2,11 +2,13 @@
 
 Application code needs only this module; importing it imports no Celery. The map of the package:
 
-    api.py        what stands here, inside the caller's own transaction; series.py of it what recurs
+    api.py        what stands here, inside the caller's own transaction; consent.py, the same about users; series.py,
+                  about what recurs
     domain/       pure values and rules
     pipeline/     one file per stage: schedule, plan, scan, publish, deliver, finalize, repair
     ledger/       all SQL
     providers/    one file per channel          broker/   Redis through kombu
+    testing/      the contract kit for authors of providers
     calendar/     zones and wall times          intake/   files of reminders
     tasks.py      the Celery tasks              cli/      the `reminders` command
 """
@@ -16,7 +18,8 @@ from typing import TYPE_CHECKING, Any
 from reminders.domain.errors import Conflict, InvalidInput, NotFound, Refused, RemindersError
 
 if TYPE_CHECKING:
-    from reminders.api import cancel, get, reschedule, schedule, schedule_many
+    from reminders.api import cancel, get, reschedule, schedule, schedule_many, verify_unsubscribe
+    from reminders.consent import set_preference, set_recipient, suppress, unsuppress
     from reminders.series import (
         cancel_series,
         edit_series,
@@ -29,7 +32,8 @@ if TYPE_CHECKING:
         skip_occurrence,
     )
 
-_FROM_API = frozenset({"cancel", "get", "reschedule", "schedule", "schedule_many"})
+_FROM_API = frozenset({"cancel", "get", "reschedule", "schedule", "schedule_many", "verify_unsubscribe"})
+_FROM_CONSENT = frozenset({"set_preference", "set_recipient", "suppress", "unsuppress"})
 _FROM_SERIES = frozenset(
     {
         "cancel_series",
@@ -51,6 +55,10 @@ def __getattr__(name: str) -> Any:
         from reminders import api  # noqa: PLC0415 - the point of it
 
         return getattr(api, name)
+    if name in _FROM_CONSENT:
+        from reminders import consent  # noqa: PLC0415 - the same
+
+        return getattr(consent, name)
     if name in _FROM_SERIES:
         from reminders import series  # noqa: PLC0415 - the same
 
@@ -77,5 +85,10 @@ __all__ = [
     "schedule",
     "schedule_many",
     "schedule_series",
+    "set_preference",
+    "set_recipient",
     "skip_occurrence",
+    "suppress",
+    "unsuppress",
+    "verify_unsubscribe",
 ]

@@ -8,14 +8,15 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from datetime import datetime
-from functools import lru_cache
+from functools import cache, lru_cache, partial
 from typing import Any
 from uuid import UUID
 
 from reminders import settings as settings_module
-from reminders.domain.errors import Conflict, InvalidInput
+from reminders.domain.errors import Conflict, InvalidInput, SettingsError
 from reminders.domain.request import checked_instant
 from reminders.ledger import changing, reading, scheduling
+from reminders.ledger.allowed_places import allowed_to
 from reminders.ledger.caller import CallersConnection
 from reminders.ledger.changing import CancelResult
 from reminders.ledger.reading import Reminder
@@ -23,6 +24,7 @@ from reminders.ledger.scheduling import ScheduledReminder
 from reminders.pipeline.provider import Provider
 from reminders.pipeline.schedule import resolve_instant, to_request
 from reminders.providers import registry
+from reminders.providers.unsubscribe import Unsubscription, read_token
 from reminders.settings import Settings
 
 MOST_AT_ONCE = 1000
@@ -63,6 +65,7 @@ def schedule(
     """
     request = to_request(
         _provider,
+        partial(allowed_to, connection, _settings().schema),
         tenant_id=tenant_id,
         user_id=user_id,
         kind=kind,
@@ -88,9 +91,10 @@ def schedule_many(connection: CallersConnection, reminders: Iterable[Mapping[str
     that does, with its position in the text; after a `Conflict` others are already part of the transaction.
     """
     requests = []
+    places = cache(partial(allowed_to, connection, _settings().schema))
     for position, reminder in enumerate(reminders):
         try:
-            requests.append(to_request(_provider, **reminder))
+            requests.append(to_request(_provider, places, **reminder))
         except TypeError as error:
             raise InvalidInput(f"reminders[{position}]", str(error).replace("to_request()", "schedule()")) from None
         except InvalidInput as error:
@@ -146,6 +150,19 @@ def reschedule(
 def get(connection: CallersConnection, reminder_id: UUID | str) -> Reminder:
     """The reminder as it stands, seen from the caller's transaction. Raises `NotFound`."""
     return reading.get(connection, _settings().schema, _uuid(reminder_id))
+
+
+def verify_unsubscribe(token: str) -> Unsubscription:
+    """Whom the token of an unsubscribe link names: tenant, user, kind and channel that are to be left alone.
+
+    For the endpoint at `REMINDERS_UNSUBSCRIBE_URL`, which answers a POST without asking anything else (RFC 8058). It
+    needs the `REMINDERS_WEBHOOK_SECRET` of the workers. Raises `InvalidInput("token", ...)` for one that is not ours,
+    `SettingsError` without the secret.
+    """
+    secret = _settings().webhook_secret
+    if secret is None:
+        raise SettingsError("REMINDERS_WEBHOOK_SECRET is not set: unsubscribe tokens cannot be verified without it")
+    return read_token(secret.reveal().encode(), token)
 
 
 def _uuid(value: UUID | str, field: str = "reminder_id") -> UUID:

@@ -13,20 +13,27 @@ from sqlalchemy.exc import TimeoutError as PoolTimeout
 
 from reminders.broker.gauge import RedisGauge
 from reminders.broker.publishing import KombuPublisher
+from reminders.domain.delivery import Delivery
 from reminders.domain.errors import RemindersError, SettingsError
 from reminders.embedded import attach
 from reminders.embedded_secret import with_laptop_defaults
 from reminders.ledger import shutdowns
+from reminders.ledger.allowed_places import KeptAllowedPlaces
 from reminders.ledger.claiming import PostgresClaims
 from reminders.ledger.database import DATABASE_AWAY, Database
 from reminders.ledger.finalizing import PostgresFinalize
+from reminders.ledger.keyring import Keyring
+from reminders.ledger.own_secrets import PostgresSecrets
 from reminders.ledger.scanning import PostgresScan
-from reminders.pipeline.deliver import Deliver, DeliverPolicy
+from reminders.ledger.template_versions import TemplateVersions
+from reminders.pipeline.deliver import Deliver, DeliverPolicy, seconds_since_boot
 from reminders.pipeline.finalize import Finalize, RetryPolicy
-from reminders.pipeline.provider import Provider, can_look_up
+from reminders.pipeline.own_secrets import OwnSecrets
+from reminders.pipeline.provider import GuardsPlaces, Provider, can_look_up, template_parts
 from reminders.pipeline.repair import RepairPolicy
 from reminders.pipeline.scan import Scan, ScanPolicy
 from reminders.providers import registry
+from reminders.providers.signing import derive_secret
 from reminders.settings import Secret, Settings, load
 
 DATABASE_FAULTS: tuple[type[Exception], ...] = (*DATABASE_AWAY, PoolTimeout)
@@ -117,6 +124,8 @@ class Channels:
     """The body format of each that could be loaded, ready or not: a first claim pins it, and may be given back."""
     look_ups: frozenset[str]
     """Those, ready or not, whose far side can be asked for a key."""
+    templated: frozenset[str] = frozenset()
+    """Those, ready or not, whose messages are written by templates."""
 
 
 def channels(settings: Settings) -> Channels:
@@ -125,12 +134,15 @@ def channels(settings: Settings) -> Channels:
     faults: dict[str, str] = {}
     formats: dict[str, int] = {}
     look_ups: set[str] = set()
+    templated: set[str] = set()
     for channel in registry.channels():
         try:
             provider = registry.load(channel, settings)
             formats[channel] = provider.body_format
             if can_look_up(provider):
                 look_ups.add(channel)
+            if template_parts(provider):
+                templated.add(channel)
             provider.ready()
         except RemindersError as error:
             faults[channel] = " ".join(str(error).split())
@@ -138,7 +150,7 @@ def channels(settings: Settings) -> Channels:
             faults[channel] = f"its provider raised {type(error).__name__} when asked whether it is ready"
         else:
             ready[channel] = provider
-    return Channels(ready, faults, formats, frozenset(look_ups))
+    return Channels(ready, faults, formats, frozenset(look_ups), frozenset(templated))
 
 
 def deliver_of(settings: Settings, db: Database, *, worker: str) -> Deliver:
@@ -147,13 +159,18 @@ def deliver_of(settings: Settings, db: Database, *, worker: str) -> Deliver:
     A reminder of a channel that cannot send here keeps its attempts: its claim is given back, and it is tried again.
     """
     installed = channels(settings)
+    allowed = KeptAllowedPlaces(db)
+    for provider in installed.ready.values():
+        if isinstance(provider, GuardsPlaces):
+            provider.go_by(allowed.of)
     retry = RetryPolicy(settings.max_attempts, settings.retry_delays, settings.max_wait)
-    finalize = PostgresFinalize(db, worker=worker)
+    finalize = PostgresFinalize(db, worker=worker, disable_after=settings.disable_after)
     claims = PostgresClaims(
         db,
         worker=worker,
         formats=installed.formats,
         look_ups=installed.look_ups,
+        templated=installed.templated,
         window=settings.dedup_window,
         max_wait=settings.max_wait,
     )
@@ -163,7 +180,22 @@ def deliver_of(settings: Settings, db: Database, *, worker: str) -> Deliver:
         finalize=Finalize(finalize, retry, DATABASE_FAULTS),
         policy=DeliverPolicy(settings.claim, settings.http_deadline),
         faults=DATABASE_FAULTS,
+        secrets=own_secrets_of(settings, db),
+        templates=TemplateVersions(db),
     )
+
+
+def own_secrets_of(settings: Settings, db: Database) -> OwnSecrets:
+    """What deliveries to places with secrets of their own are signed with, for one worker process."""
+    ledger = PostgresSecrets(db, Keyring(settings.keys))
+    master = settings.webhook_secret
+    if master is None:
+        return OwnSecrets(ledger, None, clock=seconds_since_boot)
+
+    def derive(delivery: Delivery) -> bytes:
+        return derive_secret(master.reveal().encode(), delivery.tenant_id, delivery.channel, delivery.destination)
+
+    return OwnSecrets(ledger, derive, clock=seconds_since_boot)
 
 
 @lru_cache(maxsize=1)

@@ -15,11 +15,14 @@ from typing import Any
 
 from reminders.domain.durations import parse_delays
 from reminders.domain.errors import SettingsError
+from reminders.settings_mail import Sender, SmtpServer, sender, smtp_server, unsubscribe_url
 from reminders.settings_values import (
     basic_auth,
+    encryption_keys,
     events,
     gateway_url,
     long_secret,
+    or_never,
     schema,
     seconds,
     switch,
@@ -29,11 +32,13 @@ from reminders.settings_values import (
 logger = logging.getLogger(__name__)
 
 PREFIX = "REMINDERS_"
+EXTRA = "REMINDERS_X_"
+"""How the settings of other packages' providers begin; we only hand them on."""
 FINALIZE_BUDGET = 5.0
 """Seconds kept free, inside the claim and inside the shutdown grace, for recording an outcome."""
 SHORTEST_RETENTION = 86400.0
 """Seconds for which what has ended is kept at least: `90` for ninety days is a slip that deletes nearly everything."""
-LATER_RELEASES = frozenset({"SMTP_URL", "KEYS", "REDIS_CA", "NEW_TENANTS", "DISPATCHER"})
+LATER_RELEASES = frozenset({"REDIS_CA", "NEW_TENANTS", "DISPATCHER"})
 """Names the design reserves; they have no effect yet, and a process that sees one says so."""
 
 
@@ -77,6 +82,7 @@ class Settings:
     max_attempts: int = 8
     retry_delays: tuple[float, ...] = (5.0, 30.0, 300.0, 1800.0, 7200.0, 18000.0, 36000.0)
     max_wait: float = 72 * 3600.0
+    disable_after: float = 5 * 86400.0
     dedup_window: float = 7 * 86400.0
     grace: float = 20.0
     retention: float = 90 * 86400.0
@@ -85,9 +91,20 @@ class Settings:
     webhook_secret: Secret | None = None
     sms_url: Secret | None = None
     sms_max_parts: int = 4
+    smtp_url: SmtpServer | None = None
+    mail_from: Sender | None = None
+    unsubscribe_url: str | None = None
+    keys: tuple[Secret, ...] = ()
+    """What encrypts secrets in the ledger, newest first."""
     allow_private: bool = False
     flower_auth: Secret | None = None
     flower_events: str = "all"
+    extras: tuple[tuple[str, Secret], ...] = ()
+    """What other packages' providers are set up with: the variables `REMINDERS_X_*`, by the rest of their names."""
+
+    def x(self, name: str) -> str | None:
+        """The text of the variable `REMINDERS_X_<name>`; None if it is not set, or empty. It may be a secret."""
+        return next((text.reveal() for key, text in self.extras if key == name), None)
 
     @property
     def in_flight_limit(self) -> int:
@@ -114,6 +131,7 @@ _PARSERS: dict[str, Callable[[str], Any]] = {
     "max_attempts": whole(1, 1000),
     "retry_delays": parse_delays,
     "max_wait": seconds(1, _YEAR),
+    "disable_after": or_never(seconds(1, _YEAR)),
     "dedup_window": seconds(1, _YEAR),
     "grace": seconds(1, 3600),
     "retention": seconds(SHORTEST_RETENTION, 100 * _YEAR),
@@ -122,6 +140,10 @@ _PARSERS: dict[str, Callable[[str], Any]] = {
     "webhook_secret": _secret(long_secret),
     "sms_url": _secret(gateway_url),
     "sms_max_parts": whole(1, 10),
+    "smtp_url": smtp_server,
+    "mail_from": sender,
+    "unsubscribe_url": unsubscribe_url,
+    "keys": lambda text: tuple(map(Secret, encryption_keys(text))),
     "allow_private": switch,
     "flower_auth": _secret(basic_auth),
     "flower_events": events,
@@ -145,7 +167,8 @@ def load(environ: Mapping[str, str] | None = None) -> Settings:
         except ValueError as error:
             faults.append(f"{PREFIX}{field.upper()}: {error}")
     _warn_of_unknown_names(environ)
-    settings = Settings(**values)
+    extras = sorted(name for name in environ if name.startswith(EXTRA) and environ[name])
+    settings = Settings(**values, extras=tuple((name.removeprefix(EXTRA), Secret(environ[name])) for name in extras))
     if not faults:
         faults = _bad_combinations(settings)
     if faults:
@@ -171,9 +194,10 @@ def _warn_of_unknown_names(environ: Mapping[str, str]) -> None:
     known = {PREFIX + field.name.upper() for field in fields(Settings)} - {
         PREFIX + "DATABASE_URL",
         PREFIX + "REDIS_URL",
+        PREFIX + "EXTRAS",
     }
     for name in sorted(environ):
-        if not name.startswith(PREFIX) or name in known or name.startswith(PREFIX + "X_"):
+        if not name.startswith(PREFIX) or name in known or name.startswith(EXTRA):
             continue
         if name.removeprefix(PREFIX) in LATER_RELEASES:
             logger.warning("%s has no effect in this release", name)

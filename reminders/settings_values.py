@@ -5,6 +5,7 @@ The text of a secret is never repeated.
 
 from __future__ import annotations
 
+import base64
 import re
 from collections.abc import Callable
 
@@ -32,6 +33,11 @@ def seconds(low: float, high: float) -> Callable[[str], float]:
         return given
 
     return parse
+
+
+def or_never(read: Callable[[str], float]) -> Callable[[str], float]:
+    """A reader that takes `never` and `0` besides, as 0."""
+    return lambda text: 0.0 if text in {"never", "0"} else read(text)
 
 
 def switch(text: str) -> bool:
@@ -68,6 +74,22 @@ def gateway_url(text: str) -> str:
             "must be an address with credentials, as twilio://ACCOUNT_SID:AUTH_TOKEN@api.twilio.com?from=+49..."
         )
     return text
+
+
+def encryption_keys(text: str) -> tuple[str, ...]:
+    """Keys of the form that `reminders secret generate-key` prints, with commas or blanks between, in their order."""
+    found: dict[bytes, str] = {}
+    for number, key in enumerate(filter(None, re.split(r"[,\s]+", text.strip())), 1):
+        if not re.fullmatch(r"[A-Za-z0-9_-]{43}=", key, re.ASCII):
+            raise ValueError(
+                f"key {number} is not 32 bytes in URL-safe base64 (44 characters); `reminders secret generate-key` makes one"
+            )
+        if (raw := base64.urlsafe_b64decode(key)) in found:
+            raise ValueError(f"key {number} is there twice")
+        found[raw] = key
+    if not found:
+        raise ValueError("is empty; `reminders secret generate-key` makes a key")
+    return tuple(found.values())
 
 
 def long_secret(text: str) -> str:

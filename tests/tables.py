@@ -2,6 +2,9 @@
 
 TABLES = (
     "ticks", "dead_letters", "delivery_attempts", "notification_deliveries", "due", "reminders", "destinations",
-    "channel_holds", "tenant_policies", "keys_seen", "purges", "shutdowns", "pauses", "series", "series_skips",
-    "lateness_policies",
+    "channel_holds", "tenant_policies", "keys_seen", "purges", "shutdowns", "pauses", "secrets", "secret_changes",
+    "active_templates", "templates",
+    "allowed_places", "notices",
+    "recipients", "preferences", "suppressions", "kind_policies",
+    "series", "series_skips", "lateness_policies",
 )  # fmt: skip

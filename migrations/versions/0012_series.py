@@ -3,7 +3,7 @@
 from reminders.ledger.migration_steps import build_index, run
 
 revision = "0012"
-down_revision = "0006"
+down_revision = "0010"
 branch_labels = None
 depends_on = None
 

@@ -45,4 +45,5 @@ _PACED = {
     "celery.worker.consumer.consumer": OncePer("consumer: Cannot connect to", BROKER_AWAY_EVERY),
     "celery.beat": OncePer("beat: Connection error", BROKER_AWAY_EVERY),
     "reminders.pipeline.deliver": OncePer("deliver.no_provider", NO_PROVIDER_EVERY, apart=True),
+    "reminders.pipeline.own_secrets": OncePer("secrets.unreadable", NO_PROVIDER_EVERY, apart=True),
 }

@@ -52,6 +52,11 @@ SECTIONS: dict[str, dict[str, tuple[str, str]]] = {
             "Destinations: list, show, set, disable, enable, release.",
         ),
         "tenant": ("reminders.cli.tenant:tenant", "Tenants: what each wants otherwise, and which channels are held."),
+        "secret": ("reminders.cli.secret:secret", "Signing secrets: rotate, revoke, list, history; keys at rest."),
+        "template": ("reminders.cli.template:template", "Templates: add, list, show, preview, activate, check."),
+        "notice": ("reminders.cli.notice:notice", "What a person should be told once: list, seen."),
+        "recipient": ("reminders.cli.recipient:recipient", "Recipients: zone, locale, quiet hours, preferences."),
+        "suppress": ("reminders.cli.suppress:suppress", "Send nothing any more to a user or address; list; import."),
         "purge": ("reminders.cli.purge:purge_", "Delete what ended long ago; its keys are kept."),
         "audit": ("reminders.cli.audit:audit", "Check what the ledger can prove; lists violations."),
         "drill": ("reminders.cli.drill:drill", "Rehearse the guarantees: kill, empty, freeze, and see them hold."),
@@ -81,6 +86,8 @@ FLAGS = {
     "catch_up": "--catch-up",
     "max_lateness": "--max-lateness",
     "turn": "TURN",
+    "locale": "--locale",
+    "quiet_hours": "--quiet",
 }
 """What a field is called on the command line; other fields' names stay. Those of a file's columns do too."""
 _FIELDS_IN_TEXT = re.compile(r"(?<![\w'\"])(?:tenant_id|user_id|due_at|expires_at)(?![\w'\"])")

@@ -15,6 +15,7 @@ from reminders.domain.durations import parse_duration
 from reminders.domain.errors import InvalidInput
 from reminders.ledger.audit import Audit, AuditPolicy, Checked
 from reminders.ledger.audit import audit as run_audit
+from reminders.ledger.keyring import Keyring
 
 
 @click.command(short_help="Check what the ledger can prove; lists violations.")
@@ -34,7 +35,8 @@ def audit(context: click.Context, *, since: str | None, limit: int, as_json: boo
     start = None if since is None else read_since(since)
     with session() as ledger:
         s = ledger.settings
-        policy = AuditPolicy(s.max_attempts, s.max_wait, s.dedup_window, s.in_flight_limit)
+        keys = Keyring(s.keys).fingerprints
+        policy = AuditPolicy(s.max_attempts, s.max_wait, s.dedup_window, s.in_flight_limit, keys)
         found = run_audit(ledger.database, policy, since=start, limit=limit)
     if as_json:
         print_json(audit_as_json(found))

@@ -16,15 +16,17 @@ import click
 from rich.console import Console
 
 from reminders.broker.gauge import RedisGauge
-from reminders.cli.demo_page import faults, outcome_table, watch
+from reminders.cli.demo_page import FarSides, faults, outcome_table, watch
 from reminders.cli.session import bring_to_head, signals_unwind
 from reminders.domain.errors import RemindersError, ServiceUnavailable
 from reminders.embedded import running, throwaway_home
 from reminders.ledger.database import Database
 from reminders.ledger.summary import summary
 from reminders.operate.child_environment import child_environment
-from reminders.operate.sample import TO_CANCEL, sample_csv
+from reminders.operate.sample import KIND, TENANT, TO_CANCEL, sample_csv, write_templates
+from reminders.receiver.mail_catcher import MailCatcher
 from reminders.receiver.server import Receiver
+from reminders.receiver.sms_catcher import SmsCatcher
 from reminders.settings import Secret, Settings
 from reminders.supervised import LIFELINE, own_command
 
@@ -52,31 +54,59 @@ def demo() -> None:
             )
             database = Database(services.database_url, schema=settings.schema)
             try:
-                with Receiver("127.0.0.1", 0, master=master) as receiver:
-                    ended = _play(console, settings, database, receiver)
+                with (
+                    Receiver("127.0.0.1", 0, master=master) as receiver,
+                    MailCatcher(0) as mails,
+                    SmsCatcher(0) as texts,
+                ):
+                    ended = _play(console, settings, database, FarSides(receiver, mails, texts))
             finally:
                 database.close()
     sys.exit(0 if ended else 1)
 
 
-def _play(console: Console, settings: Settings, database: Database, receiver: Receiver) -> bool:
+def _play(console: Console, settings: Settings, database: Database, far: FarSides) -> bool:
     bring_to_head(settings, database)
-    environ = child_environment(settings, REMINDERS_RETRY_DELAYS="1s,2s,4s", COLUMNS="120")
+    environ = child_environment(
+        settings,
+        REMINDERS_RETRY_DELAYS="1s,2s,4s",
+        REMINDERS_SMTP_URL=far.mails.url,
+        REMINDERS_MAIL_FROM="Demo shop <shop@example.com>",
+        REMINDERS_SMS_URL=far.texts.url,
+        COLUMNS="120",
+    )
+    url = far.receiver.urls[0]
     with _stack(console, settings, environ):
         _wait_for_workers(settings)
-        console.print(f"A receiver listens at {receiver.urls[0]}; it fails twice on one path and refuses on another.")
+        console.print(f"A receiver listens at {url}; it fails twice on one path and refuses on another.")
+        console.print("A mail server and an SMS gateway of our own catch what is sent to people.")
+        for channel, parts in write_templates(settings.home).items():
+            files = [word for part, file in parts.items() for word in (f"--{part}", str(file))]
+            _command(
+                console,
+                environ,
+                "template",
+                "add",
+                "--all-tenants",
+                "--kind",
+                KIND,
+                "--channel",
+                channel,
+                *files,
+                quiet=True,
+            )
         sample = settings.home / "sample.csv"
-        sample.write_text(sample_csv(receiver.urls[0], datetime.now(UTC)))
+        sample.write_text(sample_csv(url, datetime.now(UTC)))
         _command(console, environ, "import", str(sample))
-        listed = _command(
-            console, environ, "list", "--tenant", "demo-shop", "--reference", TO_CANCEL, "--json", quiet=True
-        )
+        listed = _command(console, environ, "list", "--tenant", TENANT, "--reference", TO_CANCEL, "--json", quiet=True)
         _command(console, environ, "cancel", json.loads(listed)["id"])
         found = watch(console, lambda: summary(database), PATIENCE)
         letters = _command(console, environ, "dlq", "list", quiet=True)
-    report = receiver.report()
-    console.print(outcome_table(found, report))
-    wrong = faults(found, report)
+    seen = far.seen()
+    console.print(outcome_table(found, seen))
+    for sent in seen.shown:
+        console.print(f"[dim]{sent}[/]", soft_wrap=True)
+    wrong = faults(found, seen)
     for fault in wrong:
         console.print(f"[bold red]Not as it must be:[/] {fault}")
     if not wrong:

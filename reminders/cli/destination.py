@@ -110,4 +110,6 @@ def _row(found: Destination, *, reveal: bool) -> list[object]:
 def _state(found: Destination) -> str:
     if found.disabled_at is not None:
         return "disabled"
-    return "held" if found.held_until is not None else "-"
+    if found.held_until is not None:
+        return "held"
+    return "-" if found.failing_since is None else "failing"

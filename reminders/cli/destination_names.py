@@ -11,7 +11,9 @@ from reminders.cli.printing import print_fields, print_json
 from reminders.cli.session import Session
 from reminders.cli.values import read_id
 from reminders.domain.request import checked_text
+from reminders.ledger.allowed_places import KeptAllowedPlaces
 from reminders.ledger.destinations import Destination, find, get
+from reminders.pipeline.schedule import check_place
 from reminders.providers import registry
 
 Decorated = TypeVar("Decorated", bound=Callable[..., Any])
@@ -56,7 +58,7 @@ def place_named(ledger: Session, name: Name) -> tuple[str, str, str]:
         known = get(ledger.database, read_id(name))
         return known.tenant_id, known.channel, known.address
     place = _checked(*name)
-    registry.load(place[1], ledger.settings).check_destination(place[2])
+    check_place(registry.load(place[1], ledger.settings), place[0], place[2], KeptAllowedPlaces(ledger.database).of)
     return place
 
 

@@ -2,20 +2,16 @@
 
 from __future__ import annotations
 
-import io
-import os
-import stat
 import sys
-from collections.abc import Iterator
-from contextlib import closing, contextmanager
+from contextlib import closing
 from dataclasses import asdict
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import BinaryIO
 
 import click
 
 from reminders.calendar.instants import parse_instant
+from reminders.cli.input_file import DONE_WITH_REJECTS, opened, rejects_path, size_of
 from reminders.cli.printing import print_json
 from reminders.cli.session import session
 from reminders.cli.values import json_option
@@ -30,12 +26,9 @@ from reminders.intake.jsonl_records import read_jsonl
 from reminders.intake.lines import Lines
 from reminders.intake.rejects_file import RejectsFile
 from reminders.intake.writing import PATIENCE, BatchWriter
+from reminders.ledger.allowed_places import KeptAllowedPlaces
 from reminders.ledger.background import BackgroundConnection
 
-STDIN = "-"
-DONE_WITH_REJECTS = 3
-READ_AHEAD = 1 << 18
-"""Bytes."""
 READERS = {"csv": read_csv, "jsonl": read_jsonl}
 _SUFFIXES = {".csv": "csv", ".jsonl": "jsonl", ".ndjson": "jsonl"}
 
@@ -74,13 +67,13 @@ def import_(
     record.
     """
     instant = datetime.now(UTC) if now is None else checked_instant("--now", parse_instant(now, "--now"))
-    with _opened(file) as source:
+    with opened(file) as source:
         lines = Lines(source, file)
-        size = _size(source)
-        rejects_file = RejectsFile(_rejects_path(file, rejects, is_pipe=size is None))
+        size = size_of(source)
+        rejects_file = RejectsFile(rejects_path(file, rejects, is_pipe=size is None))
         records = READERS[_form(file, form, lines)](lines)
         with session() as found, progress.shown(size) as shown:
-            checker = Checker(found.settings, overdue, instant)
+            checker = Checker(found.settings, overdue, instant, KeptAllowedPlaces(found.database).of)
             with closing(BackgroundConnection(found.database, patience=PATIENCE)) as background:
                 writer = BatchWriter(background, checker.deduplicates, tell=shown.tell)
                 totals, kept = run_import(checker.batches(records, lines), writer, rejects_file, shown)
@@ -90,31 +83,6 @@ def import_(
 
 
 import_.epilog = f"Columns: {', '.join(COLUMNS)}."
-
-
-@contextmanager
-def _opened(file: str) -> Iterator[BinaryIO]:
-    if file == STDIN:
-        if sys.stdin is None:
-            raise RemindersError("Standard input is closed")
-        yield sys.stdin.buffer
-        return
-    try:
-        source = Path(file).open("rb", buffering=READ_AHEAD)  # noqa: SIM115 - closed below
-    except (OSError, ValueError) as error:
-        reason = error.strerror if isinstance(error, OSError) else str(error)
-        raise RemindersError(f"{file} cannot be read: {reason}") from error
-    with source:
-        yield source
-
-
-def _size(source: BinaryIO) -> int | None:
-    """In bytes; None for a pipe."""
-    try:
-        status = os.fstat(source.fileno())
-    except (OSError, io.UnsupportedOperation):
-        return None
-    return status.st_size if stat.S_ISREG(status.st_mode) else None
 
 
 def _form(file: str, given: str | None, lines: Lines) -> str:
@@ -127,17 +95,6 @@ def _form(file: str, given: str | None, lines: Lines) -> str:
         )
     known = given or _SUFFIXES.get(Path(file).suffix.lower())
     return known or ("jsonl" if first.startswith("{") else "csv")
-
-
-def _rejects_path(file: str, given: Path | None, *, is_pipe: bool) -> Path:
-    """Raises `RemindersError` if rejects would take the place of the records."""
-    if given is not None:
-        if file != STDIN and given.exists() and given.samefile(file):
-            raise RemindersError(f"--rejects names the file to import, {file}; name another")
-        return given
-    if file == STDIN:
-        return Path("stdin.rejects.jsonl")
-    return Path(f"{Path(file).name if is_pipe else file}.rejects.jsonl")
 
 
 def _print(totals: Totals, kept: Path | None, *, as_json: bool) -> None:

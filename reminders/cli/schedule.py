@@ -3,18 +3,22 @@
 from __future__ import annotations
 
 from datetime import UTC, datetime
+from functools import partial
 
 import click
 
 from reminders.cli.printing import for_people, instant_for_people, print_json
 from reminders.cli.session import command_settings, session
 from reminders.cli.values import json_option, read_data, read_due_at
+from reminders.domain.allowed_places import AllowedPlaces
 from reminders.domain.errors import Conflict, InvalidInput
 from reminders.intake.checking import OVERDUE_AFTER, long_past
 from reminders.ledger import scheduling
+from reminders.ledger.allowed_places import KeptAllowedPlaces
 from reminders.ledger.scheduling import ScheduledReminder
 from reminders.pipeline.schedule import to_request
 from reminders.providers import registry
+from reminders.settings import Settings
 
 
 @click.command(short_help="Schedule one reminder.")
@@ -64,6 +68,7 @@ def schedule(
     # What is wrong with the request is said before any server is started or asked.
     request = to_request(
         lambda name: registry.load(name, settings),
+        partial(_allowed_to, settings),
         tenant_id=tenant,
         user_id=user,
         kind=kind,
@@ -85,6 +90,11 @@ def schedule(
             # Raised inside the transaction, which takes it back. One that stands already is shown, whatever its age.
             raise InvalidInput("due_at", f"{long_past(request.due_at)}; --overdue send schedules it all the same")
     print_scheduled(answer, zone, "scheduled" if answer.created else "stands already", as_json=as_json)
+
+
+def _allowed_to(settings: Settings, tenant: str) -> AllowedPlaces:
+    with session(settings) as ledger:
+        return KeptAllowedPlaces(ledger.database).of(tenant)
 
 
 def print_scheduled(reminder: ScheduledReminder, zone: str | None, what: str, *, as_json: bool) -> None:

@@ -80,7 +80,12 @@ def _print_for_people(found: dict[str, Any]) -> None:
             ("in flight", f"{found['in_flight']:,}"),
             ("held", f"{found['held']:,}"),
             *pauses_for_people(found["pauses"]),
+            ("in quiet hours", f"{found['quiet']:,} of those pending" if found["quiet"] else None),
             ("dead letters", f"{found['dead_letters_open']:,} open"),
+            (
+                "notices",
+                f"{found['notices_open']:,} unseen: `reminders notice list`" if found["notices_open"] else "none",
+            ),
             ("last tick", found["last_tick_at"] or "none yet: does beat run?"),
             ("dropped ticks", f"{found['dropped_ticks']:,}"),
             *_broker_for_people(found),

@@ -9,6 +9,8 @@ import click
 from reminders.cli.lateness import lateness
 from reminders.cli.printing import print_fields, print_json, print_table
 from reminders.cli.session import session
+from reminders.cli.tenant_allow import allow
+from reminders.cli.tenant_kinds import kind_of_tenant
 from reminders.cli.values import json_option, limit_option
 from reminders.domain.durations import parse_delays
 from reminders.domain.errors import InvalidInput
@@ -27,6 +29,8 @@ def tenant() -> None:
 
 
 tenant.add_command(lateness)
+tenant.add_command(allow)
+tenant.add_command(kind_of_tenant)
 
 
 @tenant.command("set", short_help="Set a tenant's policies.")

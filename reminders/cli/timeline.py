@@ -40,7 +40,7 @@ def timeline(history: History) -> list[Event]:
         if letter.closed_at is not None:
             events.append(Event(letter.closed_at, letter.state, f"by {letter.actor}: {letter.action_reason}"))
     if reminder.finished_at is not None:
-        events.append(Event(reminder.finished_at, reminder.status, ""))
+        events.append(Event(reminder.finished_at, reminder.status, standing.suppressed_reason or ""))
     # Sorting keeps the order of what happened at the same instant.
     return sorted(events, key=lambda event: event.at)
 
@@ -50,6 +50,8 @@ def why(history: History) -> str:
     reminder, standing = history.reminder, history.standing
     wake = _at(reminder.wake_at) if reminder.wake_at is not None else ""
     late = reminder.wake_at is not None and reminder.wake_at <= history.seen_at
+    if standing.refused_reason is not None and reminder.status != "sending":
+        return f"it will not be sent: {standing.refused_reason}; it ends as suppressed when it comes due"
     match reminder.status:
         case "pending":
             return _why_pending(history, late=late, wake=wake)
@@ -78,11 +80,19 @@ def why(history: History) -> str:
             )
         case "expired":
             return f"it was not sent before it expired ({_at(reminder.expires_at or reminder.due_at)})"
+        case "suppressed":
+            return f"it was not sent: {standing.suppressed_reason} ({standing.suppressed_by}); only a reschedule revives it"
         case other:
             return f"it is {other}"
 
 
 def _why_pending(history: History, *, late: bool, wake: str) -> str:
+    if history.standing.refused_reason is not None:
+        return (
+            f"it will not be sent: {history.standing.refused_reason}; it ends as suppressed when it comes due ({wake})"
+        )
+    if history.standing.quiet_until is not None:
+        return f"its user has quiet hours; it is looked at again {wake}"
     held_until = history.standing.held_until
     if held_until is not None and held_until > history.seen_at and history.reminder.due_at <= history.seen_at:
         return (

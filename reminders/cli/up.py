@@ -139,6 +139,8 @@ def _environment(settings: Settings) -> Mapping[str, str]:
         "REMINDERS_FLOWER_AUTH": settings.flower_auth,
     }
     found = {name: secret.reveal() for name, secret in known.items() if secret is not None}
+    if settings.keys:
+        found["REMINDERS_KEYS"] = " ".join(key.reveal() for key in settings.keys)
     return {**found, "REMINDERS_ALLOW_PRIVATE": "1" if settings.allow_private else "0", "PYTHONUNBUFFERED": "1"}
 
 

@@ -19,6 +19,8 @@ class Delivery:
     `body_format` is the rendering rule pinned by the first claim: a later release keeps rendering it. `template` is the
     version that it pinned, for channels whose messages are written by templates. `claimed_at` is when this attempt was
     claimed, `uncertain_since` when the first one was whose outcome is unknown (None if none is); both by Postgres's clock.
+    `secrets` are those of the destination's own that sign now, newest first, as bytes; empty where the derived one signs
+    alone.
     """
 
     reminder_id: UUID
@@ -39,3 +41,4 @@ class Delivery:
     template: Template | None = field(default=None, repr=False)
     claimed_at: datetime | None = None
     uncertain_since: datetime | None = None
+    secrets: tuple[bytes, ...] = field(default=(), repr=False)

@@ -19,6 +19,14 @@ class InvalidInput(RemindersError):
         self.reason = message
 
 
+class NotPublic(InvalidInput):
+    """A destination that would do, but that its `host` is not public. A tenant may be allowed it."""
+
+    def __init__(self, field: str, message: str, host: str) -> None:
+        super().__init__(field, message)
+        self.host = host
+
+
 class Conflict(RemindersError):
     """The same identity was scheduled before with other content. The caller's transaction is untouched."""
 
@@ -33,6 +41,17 @@ class Refused(RemindersError):
 
 class SettingsError(RemindersError):
     """The environment does not describe a working installation; lists every fault at once."""
+
+
+class SecretUnreadable(RemindersError):
+    """A secret that a delivery must be signed with cannot be had. Nothing may be signed with another one instead.
+
+    `key` is the fingerprint of the encryption key that is missing or does not fit; empty where it is not about a key.
+    """
+
+    def __init__(self, key: str, message: str) -> None:
+        super().__init__(message)
+        self.key = key
 
 
 class ServiceUnavailable(RemindersError):

@@ -25,7 +25,8 @@ class Delivered:
 class Retry:
     """Surely not delivered; worth trying again, at the earliest `after` from now.
 
-    An answer that does not exclude an effect, such as a gateway's, is `Unknown`.
+    An answer that does not exclude an effect, such as a gateway's, is `Unknown`. `blameless` says that it tells nothing
+    against the destination: nothing was called, or the fault is ours. It does not count as its failure.
     """
 
     name: ClassVar[OutcomeName] = "retry"
@@ -33,6 +34,7 @@ class Retry:
     reason: str
     status_code: int | None = None
     after: timedelta | None = None
+    blameless: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,7 +43,7 @@ class Rejected:
 
     `gone` says that the destination itself is no more: it is disabled, and nothing is sent there until an operator
     enables it. `may_be_our_own` marks a conflict that an earlier attempt at the same key may have caused, being still
-    under way: while one is unknown, the answer is no refusal.
+    under way: while one is unknown, the answer is no refusal. `blameless`: see `Retry`.
     """
 
     name: ClassVar[OutcomeName] = "rejected"
@@ -50,13 +52,14 @@ class Rejected:
     status_code: int | None = None
     gone: bool = False
     may_be_our_own: bool = False
+    blameless: bool = False
 
 
 @dataclass(frozen=True, slots=True)
 class Unknown:
     """The request left us and nothing tells whether it took effect.
 
-    Repeated only where the destination deduplicates on the delivery key; otherwise a person decides.
+    Repeated only where the destination deduplicates on the delivery key; otherwise a person decides. `blameless`: see `Retry`.
     """
 
     name: ClassVar[OutcomeName] = "unknown"
@@ -64,6 +67,7 @@ class Unknown:
     reason: str
     status_code: int | None = None
     timed_out: bool = False
+    blameless: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,8 +75,9 @@ class Blocked:
     """Not sent, and nothing would be sent until `after` has passed; the attempt is not counted.
 
     Scope `destination`: the far side asks for a pause, and all reminders that go there wait. Scope `provider`: our own
-    credentials for the channel were refused, and all of the tenant's reminders over the channel wait. The policy takes
-    `after` as at least one second and at most a day.
+    credentials for the channel were refused, and all of the tenant's reminders over the channel wait. That is told to a
+    person, unless it is `passing`: a limit that ends by itself. The policy takes `after` as at least one second and at most
+    a day.
     """
 
     name: ClassVar[OutcomeName] = "blocked"
@@ -81,6 +86,7 @@ class Blocked:
     error_class: str
     reason: str
     status_code: int | None = None
+    passing: bool = False
 
 
 Outcome = Delivered | Retry | Rejected | Unknown | Blocked

@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import re
+import shlex
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from uuid import UUID
 
-from reminders.domain.errors import RemindersError
+from reminders.domain.errors import InvalidInput, RemindersError
+
+_LOCALE = re.compile(r"[a-z]{2,3}(?:-[a-z0-9]{1,8}){0,4}", re.ASCII)
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,7 +32,30 @@ class Template:
     @property
     def name(self) -> str:
         """What a person calls it: tenant, kind, channel, locale and version."""
-        return f"{self.tenant_id or '*'}/{self.kind}/{self.channel}/{self.locale or '*'}@{self.version}"
+        return template_name(self.tenant_id, self.kind, self.channel, self.locale, self.version)
+
+
+def template_name(tenant_id: str, kind: str, channel: str, locale: str, version: int) -> str:
+    """What a person calls a version: `shop/payment_due/email/de@3`, with `*` for all tenants and for the default locale."""
+    return f"{tenant_id or '*'}/{kind}/{channel}/{locale or '*'}@{version}"
+
+
+def read_locale(text: str) -> str:
+    """A language tag in lower case, with hyphens: `pt_BR` is `pt-br`. Raises `InvalidInput`."""
+    locale = text.lower().replace("_", "-")
+    if not _LOCALE.fullmatch(locale):
+        raise InvalidInput("locale", f"{text[:40]!r} is no language tag; write de, pt-BR or zh-Hant")
+    return locale
+
+
+def lacking(tenant_id: str, kind: str, channel: str, required: Iterable[str]) -> str:
+    """What to tell operators when no template fits: which one is missing, and the command that adds it."""
+    parts = " ".join(f"--{part} FILE" for part in required)
+    named = f"--kind {shlex.quote(kind)} --channel {shlex.quote(channel)} {parts}"
+    return (
+        f"tenant {tenant_id} has no active template for kind {kind} on channel {channel}, nor have all tenants; nothing was sent. "
+        f"`reminders template add --all-tenants {named}`, then redrive it"
+    )
 
 
 class TemplateFault(RemindersError):
@@ -40,3 +67,4 @@ class TemplateFault(RemindersError):
     def __init__(self, where: str, part: str | None, line: int | None, message: str) -> None:
         place = where + (f", {part}" if part else "") + (f", line {line}" if line else "")
         super().__init__(f"{place}: {message}")
+        self.where, self.part, self.line, self.reason = where, part, line, message

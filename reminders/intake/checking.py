@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from typing import Any, Literal, TypeAlias
 
+from reminders.domain.allowed_places import AllowedPlaces, nothing_allowed
 from reminders.domain.errors import InvalidInput
 from reminders.domain.request import ReminderRequest
 from reminders.intake.columns import to_arguments
@@ -43,10 +44,17 @@ class Batch:
 class Checker:
     """Checks records as `schedule` does, and what is to become of instants long past."""
 
-    def __init__(self, settings: Settings, overdue: Overdue, now: datetime) -> None:
+    def __init__(
+        self,
+        settings: Settings,
+        overdue: Overdue,
+        now: datetime,
+        allowed_to: Callable[[str], AllowedPlaces] = nothing_allowed,
+    ) -> None:
         self.deduplicates: dict[str, bool] = {}
         """Of each channel met so far, whether its destinations are expected to deduplicate."""
         self._settings = settings
+        self._allowed_to = allowed_to
         self._overdue = overdue
         self._oldest = now - OVERDUE_AFTER
         self._providers: dict[str, Provider] = {}
@@ -68,7 +76,7 @@ class Checker:
 
     def _add(self, batch: Batch, line: int, values: dict[str, Any]) -> None:
         try:
-            request = to_request(self._provider, **to_arguments(values))
+            request = to_request(self._provider, self._allowed_to, **to_arguments(values))
         except InvalidInput as error:
             batch.rejects.append(Reject(line, error.field, error.reason))
             return

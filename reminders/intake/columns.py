@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import inspect
-from collections.abc import Collection
+from collections.abc import Collection, Sequence
 from difflib import get_close_matches
 from typing import Any
 
@@ -19,27 +19,32 @@ _REQUIRED = frozenset(REQUIRED)
 _NAME_SHOWN = 64
 
 
-def unknown_column(name: str) -> InvalidInput:
+def unknown_column(name: str, columns: Sequence[str] = COLUMNS, what: str = "a reminder") -> InvalidInput:
     """The error for a name that is no column, with the known name that is nearest to it."""
     shown = name[:_NAME_SHOWN] if name.isprintable() else ascii(name[:_NAME_SHOWN])
-    nearest = get_close_matches(name[:_NAME_SHOWN].lower(), COLUMNS, n=1)
+    nearest = get_close_matches(name[:_NAME_SHOWN].lower(), columns, n=1)
     meant = f"; did you mean {nearest[0]}?" if nearest else "."
     hint = "; separate columns by commas" if any(separator in name for separator in ";\t|") else ""
-    return InvalidInput(shown or "''", f"is no column of a reminder{meant} There are {', '.join(COLUMNS)}{hint}")
+    return InvalidInput(shown or "''", f"is no column of {what}{meant} There are {', '.join(columns)}{hint}")
 
 
-def check_header(names: Collection[str]) -> None:
+def check_header(
+    names: Collection[str],
+    columns: Sequence[str] = COLUMNS,
+    required: Sequence[str] = REQUIRED,
+    what: str = "a reminder",
+) -> None:
     """Raise `InvalidInput` naming the first column that is unknown, given twice, or required and missing."""
     seen: set[str] = set()
     for name in names:
-        if name not in COLUMNS:
-            raise unknown_column(name)
+        if name not in columns:
+            raise unknown_column(name, columns, what)
         if name in seen:
             raise InvalidInput(name, "is given twice in the header line")
         seen.add(name)
-    for name in REQUIRED:
+    for name in required:
         if name not in seen:
-            raise InvalidInput(name, f"has no column; required are {', '.join(REQUIRED)}")
+            raise InvalidInput(name, f"has no column; required are {', '.join(required)}")
 
 
 def to_arguments(values: Values) -> dict[str, Any]:

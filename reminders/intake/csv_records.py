@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import csv
-from collections.abc import Iterator
+from collections.abc import Callable, Collection, Iterator
 
 from reminders.domain.errors import RemindersError
 from reminders.intake.columns import check_header
@@ -20,17 +20,17 @@ _REASONS = {
 }
 
 
-def read_csv(lines: Lines) -> Records:
-    """The records after the header line, which is read and checked at once.
+def read_csv(lines: Lines, check: Callable[[Collection[str]], None] = check_header) -> Records:
+    """The records after the header line, which is read and checked at once, by default for columns of reminders.
 
     Raises `RemindersError` if there is no header line, `InvalidInput` if it names a wrong column or lacks one.
     """
     reader = csv.reader(lines, strict=True)
-    names = _header(lines, reader)
+    names = _header(lines, reader, check)
     return _records(lines, reader, names)
 
 
-def _header(lines: Lines, reader: Iterator[list[str]]) -> list[str]:
+def _header(lines: Lines, reader: Iterator[list[str]], check: Callable[[Collection[str]], None]) -> list[str]:
     while True:
         lines.start_record()
         try:
@@ -42,7 +42,7 @@ def _header(lines: Lines, reader: Iterator[list[str]]) -> list[str]:
         if lines.fault is not None:
             raise RemindersError(f"Line {lines.first}, which must name the columns, {lines.fault}")
         if any(name.strip() for name in names):
-            check_header(names)
+            check(names)
             return names
 
 

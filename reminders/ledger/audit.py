@@ -12,15 +12,18 @@ from typing import Any
 from reminders.domain.errors import InvalidInput
 from reminders.ledger.audit_attempts import ATTEMPTS
 from reminders.ledger.audit_check import GRACE, Check
+from reminders.ledger.audit_consent import CONSENT
 from reminders.ledger.audit_endings import ENDINGS
 from reminders.ledger.audit_holds import HOLDS
 from reminders.ledger.audit_live import LIVE
 from reminders.ledger.audit_places import PLACES
+from reminders.ledger.audit_secrets import SECRETS
 from reminders.ledger.audit_series import SERIES
+from reminders.ledger.audit_templates import TEMPLATES
 from reminders.ledger.caller import fetch
 from reminders.ledger.database import Database, Row
 
-CHECKS: tuple[Check, ...] = (*LIVE, *HOLDS, *ATTEMPTS, *ENDINGS, *PLACES, *SERIES)
+CHECKS: tuple[Check, ...] = (*LIVE, *HOLDS, *ATTEMPTS, *ENDINGS, *PLACES, *SECRETS, *TEMPLATES, *CONSENT, *SERIES)
 
 # Read only, so that it may run on a replica, and all checks see one moment. Every time is Postgres's own. Compiling a
 # query that reads a large table once costs more than it saves.
@@ -36,6 +39,8 @@ class AuditPolicy:
     max_wait: float
     dedup_window: float
     in_flight: int
+    keys: tuple[str, ...] = ()
+    """The fingerprints of `REMINDERS_KEYS`."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,6 +94,7 @@ def audit(database: Database, policy: AuditPolicy, *, since: datetime | timedelt
             "max_wait": policy.max_wait,
             "window": policy.dedup_window,
             "in_flight": policy.in_flight,
+            "keys": list(policy.keys),
             "limit": limit,
         }
         run = partial(fetch, connection, database.schema)

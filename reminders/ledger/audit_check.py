@@ -25,6 +25,7 @@ _TYPES = {
     "max_wait": "float8",
     "window": "float8",
     "in_flight": "integer",
+    "keys": "text[]",
     "limit": "integer",
 }
 """What a query may name. `stale` is `GRACE` before `now`; without `--since`, `since` is before everything."""

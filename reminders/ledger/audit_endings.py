@@ -59,8 +59,8 @@ SELECT n.reminder_id, n.delivery_key, 'uncertain since ' || n.uncertain_since ||
        COALESCE(', for review as ' || n.letter_kind, '') || COALESCE(', the reminder ' || r.status, '')
 FROM {s}.notification_deliveries n LEFT JOIN {s}.reminders r ON r.delivery_key = n.delivery_key AND r.id = n.reminder_id
 WHERE n.uncertain_since IS NOT NULL AND n.finished_at >= :since
-  AND (n.status IN ('delivered', 'cancelled', 'expired', 'superseded') OR n.letter_kind = 'destination'
-       OR r.status IN ('delivered', 'cancelled', 'expired'))""",
+  AND (n.status IN ('delivered', 'cancelled', 'expired', 'suppressed', 'superseded') OR n.letter_kind = 'destination'
+       OR r.status IN ('delivered', 'cancelled', 'expired', 'suppressed'))""",
         "Somebody may have got what counts as not sent: ask the receiver for the key, and tell the owner.",
     ),
     Check(

@@ -140,7 +140,7 @@ FROM {{s}}.due d WHERE d.status IN ('leased', 'published') AND d.wake_at <= :sta
     Check(
         "waits_beyond_bound",
         "Nothing waits longer than `REMINDERS_MAX_WAIT` beyond its time, and no lease, message or claim lasts over a day. "
-        "(What a redrive has spread out is exempt.)",
+        "(What a redrive has spread out, or waits for the end of quiet hours, is exempt.)",
         "live",
         """
 SELECT d.id, d.delivery_key, d.status || ', wakes at ' || d.wake_at
@@ -148,6 +148,7 @@ FROM {s}.due d JOIN {s}.reminders r ON r.id = d.id
 LEFT JOIN {s}.notification_deliveries n ON n.delivery_key = d.delivery_key
 WHERE d.wake_at > CASE d.status WHEN 'pending' THEN GREATEST(r.due_at, :now) + make_interval(secs => :max_wait)
                                 ELSE :now + interval '25 hours' END
+  AND (d.status <> 'pending' OR d.quiet_until IS DISTINCT FROM d.wake_at)
   AND NOT (d.status = 'pending' AND n.budget_started_at IS NULL AND EXISTS (
       SELECT 1 FROM {s}.dead_letters l WHERE l.reminder_id = d.id AND l.delivery_key = d.delivery_key AND l.state = 'redriven'))""",
         "Set `wake_at` in `due` to an earlier time, or reschedule it. If REMINDERS_MAX_WAIT was lowered meanwhile, it may "

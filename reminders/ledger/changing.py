@@ -116,7 +116,7 @@ MOVE_IF_NOT_SENDING = Statement(
 WITH superseded AS (
     UPDATE {s}.notification_deliveries
     SET status = 'superseded', finished_at = clock_timestamp(), letter_kind = NULL
-    WHERE reminder_id = :id AND status IN ('retrying', 'dead', 'expired', 'cancelled')
+    WHERE reminder_id = :id AND status IN ('retrying', 'dead', 'expired', 'cancelled', 'suppressed')
 ), letter AS (
     UPDATE {s}.dead_letters
     SET state = 'resolved', closed_at = clock_timestamp(), actor = 'reschedule', action_reason = 'the reminder was rescheduled'
@@ -125,7 +125,8 @@ WITH superseded AS (
     UPDATE {s}.reminders
     SET due_at = :due_at, zone = COALESCE(:zone, zone), expires_at = :expires_at, version = version + 1,
         delivery_key = :new_key, status = 'live', finished_at = NULL, last_outcome = NULL, cancel_requested_at = NULL,
-        moved_at = CASE WHEN series_id IS NOT NULL THEN clock_timestamp() END, withdrawn_at = NULL
+        moved_at = CASE WHEN series_id IS NOT NULL THEN clock_timestamp() END, withdrawn_at = NULL,
+        suppressed_by = NULL, suppressed_reason = NULL
     WHERE id = :id AND version = :version
     RETURNING id, tenant_id, destination_id, expires_at
 ), woken AS (

@@ -6,6 +6,8 @@ time.
 
 from __future__ import annotations
 
+from reminders.ledger.consent_rules import MAY_BE_QUIET, SUPPRESSED
+
 # What is known of the place and its tenant: a row each at most, and none as long as nobody has said anything.
 PLACE = """LEFT JOIN {s}.destinations p ON p.id = r.destination_id
     LEFT JOIN {s}.channel_holds c ON c.tenant_id = r.tenant_id AND c.channel = r.channel
@@ -28,14 +30,21 @@ RULES = {"look_ups": "text[]", "window": "float8"}
 """The parameters of the rules."""
 
 # Standing reasons not to call, although the message is the right one. What is unknown is repeated only while the
-# destination remembers the key; asking the far side for the key needs no such memory.
+# destination remembers the key; asking the far side for the key needs no such memory. Consent goes last: it costs most.
 ENDS = f"""COALESCE(r.expires_at <= (SELECT now FROM t) OR d.give_up_at <= (SELECT now FROM t)
             OR n.confirmed_late_at IS NOT NULL OR p.disabled_at IS NOT NULL
             OR n.uncertain_since IS NOT NULL
                AND CASE {ON_UNKNOWN}
                    WHEN 'repeat' THEN n.uncertain_since <= (SELECT now FROM t) - make_interval(secs => :window)
                    WHEN 'look_up' THEN false
-                   ELSE true END, false)"""
+                   ELSE true END OR {SUPPRESSED}, false)"""
+
+SECRET_MARK = "NULLIF(concat(p.secret_mark, '/', qc.secret_mark), '/')"  # noqa: S105 (an expression, not a secret)
+"""What stands for the secrets of the destination's and the tenant's own; null for nearly everyone."""
 
 HELD = "COALESCE(GREATEST(p.hold_until, c.hold_until) > (SELECT now FROM t), false)"
 """Whether the destination, or the tenant's whole channel, must be left alone for now."""
+
+# A look-up reaches nobody: it does not wait for the morning.
+QUIET = f"({MAY_BE_QUIET} AND NOT (n.uncertain_since IS NOT NULL AND {ON_UNKNOWN} = 'look_up'))"
+"""Whether its recipient may be in quiet hours now, and it would reach them."""

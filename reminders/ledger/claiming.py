@@ -9,16 +9,18 @@ from typing import Any
 from uuid import UUID
 
 from reminders.domain.delivery import Delivery
-from reminders.ledger.claim_rules import DELAYS, ENDS, HELD, ON_UNKNOWN, PLACE, RULES
+from reminders.ledger.claim_rules import DELAYS, ENDS, HELD, ON_UNKNOWN, PLACE, QUIET, RULES, SECRET_MARK
 from reminders.ledger.database import Database, Row
 from reminders.ledger.ending import DEDUP_WINDOW, end_without_call
 from reminders.ledger.pause_rules import HOLD_IF_PAUSED, PAUSED
 from reminders.ledger.putting_off import MAX_WAIT, PUT_OFF_IF_HELD
+from reminders.ledger.quiet_parking import park_if_quiet
 from reminders.ledger.statement import Statement
+from reminders.ledger.template_choice import CHOSEN
 from reminders.pipeline.ports import Claim
 
-_CLAIMED = """SELECT d.claim_number, d.claimed_at, d.on_unknown, d.uncertain_since, d.body_format, d.body_hash,
-       extract(epoch FROM d.claimed_at - d.budget_started_at - COALESCE(d.held_for, '0'))::float8, r.attempts, r.retry_delays,
+_CLAIMED = """SELECT d.claim_number, d.claimed_at, d.on_unknown, d.uncertain_since, d.body_format, d.body_hash, d.template_id::text,
+       extract(epoch FROM d.claimed_at - d.budget_started_at - COALESCE(d.held_for, '0'))::float8, r.attempts, r.retry_delays, r.secret_mark,
        r.tenant_id, r.user_id, r.kind, r.channel, r.destination_id::text, r.destination, r.due_at, r.zone, r.reference,
        r.slot, r.data::text
 FROM delivery d CROSS JOIN r
@@ -35,11 +37,12 @@ held AS MATERIALIZED (
     WHERE id = :id AND delivery_key = :key AND status IN ('leased', 'published')
     FOR NO KEY UPDATE SKIP LOCKED
 ), r AS MATERIALIZED (
-    SELECT r.*, d.attempts, {ON_UNKNOWN} AS on_unknown, {DELAYS} AS retry_delays
+    SELECT r.*, d.attempts, {ON_UNKNOWN} AS on_unknown, {DELAYS} AS retry_delays, {SECRET_MARK} AS secret_mark,
+           {CHOSEN} AS chosen_template
     FROM held d
     JOIN {{s}}.reminders r ON r.id = d.id
     {PLACE}
-    WHERE NOT {ENDS} AND NOT {HELD} AND NOT {PAUSED}
+    WHERE NOT {ENDS} AND NOT {HELD} AND NOT {PAUSED} AND NOT {QUIET}
 ), moved AS (
     UPDATE {{s}}.due d
     SET status = 'sending', wake_at = (SELECT now FROM t) + make_interval(secs => :seconds)
@@ -48,20 +51,20 @@ held AS MATERIALIZED (
 ), delivery AS (
     INSERT INTO {{s}}.notification_deliveries AS n
         (delivery_key, reminder_id, status, claim_number, claim_token, claimed_at, claimed_until, worker, on_unknown,
-         body_format, budget_started_at, given_back)
+         body_format, template_id, budget_started_at, given_back)
     SELECT :key, r.id, 'sending', 1, :token, (SELECT now FROM t), (SELECT now FROM t) + make_interval(secs => :seconds),
-           :worker, r.on_unknown, COALESCE((:formats ->> r.channel)::integer, 0), (SELECT now FROM t), 0
+           :worker, r.on_unknown, COALESCE((:formats ->> r.channel)::integer, 0), r.chosen_template, (SELECT now FROM t), 0
     FROM r JOIN moved ON moved.id = r.id
     ON CONFLICT (delivery_key) DO UPDATE
     SET status = 'sending', claim_number = n.claim_number + 1, claim_token = EXCLUDED.claim_token,
         claimed_at = EXCLUDED.claimed_at, claimed_until = EXCLUDED.claimed_until, worker = EXCLUDED.worker,
-        on_unknown = EXCLUDED.on_unknown, retry_at = NULL, letter_kind = NULL, finished_at = NULL,
+        on_unknown = EXCLUDED.on_unknown, template_id = COALESCE(n.template_id, EXCLUDED.template_id), retry_at = NULL, letter_kind = NULL, finished_at = NULL,
         budget_started_at = COALESCE(n.budget_started_at, EXCLUDED.budget_started_at),
         held_for = CASE WHEN n.budget_started_at IS NOT NULL THEN n.held_for END
     RETURNING n.*
 )
 {_CLAIMED}""",
-    {**RULES, "key": "text", "now": "timestamptz", "id": "uuid", "seconds": "float8", "token": "uuid", "worker": "text", "formats": "jsonb"},
+    {**RULES, "key": "text", "now": "timestamptz", "id": "uuid", "seconds": "float8", "token": "uuid", "worker": "text", "formats": "jsonb", "templated": "text[]"},
 )  # fmt: skip
 
 # The claim's reply was lost with its connection: whoever still has the token learns what it was.
@@ -72,7 +75,7 @@ WITH delivery AS (
     SELECT * FROM {{s}}.notification_deliveries
     WHERE delivery_key = :key AND claim_token = :token AND status = 'sending'
 ), r AS (
-    SELECT r.*, d.attempts, {DELAYS} AS retry_delays
+    SELECT r.*, d.attempts, {DELAYS} AS retry_delays, {SECRET_MARK} AS secret_mark
     FROM {{s}}.due d
     JOIN {{s}}.reminders r ON r.id = d.id
     {PLACE}
@@ -86,7 +89,7 @@ REFUSAL = Statement(
     "refusal",
     f"""
 WITH t AS MATERIALIZED (SELECT COALESCE(:now, clock_timestamp()) AS now)
-SELECT r.status, d.status, d.delivery_key = :key, r.delivery_key = :key, {ENDS}, {PAUSED}, {HELD}
+SELECT r.status, d.status, d.delivery_key = :key, r.delivery_key = :key, {ENDS}, {PAUSED}, {HELD}, {QUIET}
 FROM {{s}}.reminders r
 LEFT JOIN {{s}}.due d ON d.id = r.id
     {PLACE}
@@ -103,7 +106,7 @@ class PostgresClaims:
     """Takes claims for one worker process.
 
     `formats` is the body format that a first claim pins, by channel; `look_ups` names the channels that can look a key
-    up; `window` is the seconds for which destinations that deduplicate remember a key, `max_wait` those for which a
+    up, `templated` those whose messages are written by templates; `window` is the seconds for which destinations that deduplicate remember a key, `max_wait` those for which a
     reminder may be put off in all.
     """
 
@@ -114,6 +117,7 @@ class PostgresClaims:
         worker: str,
         formats: Mapping[str, int],
         look_ups: Iterable[str] = (),
+        templated: Iterable[str] = (),
         window: float = DEDUP_WINDOW,
         max_wait: float = MAX_WAIT,
         now: datetime | None = None,
@@ -122,6 +126,7 @@ class PostgresClaims:
         self._worker = worker
         self._formats = json.dumps(dict(formats))
         self._rules: dict[str, Any] = {"look_ups": sorted(look_ups), "window": window}
+        self._templated = sorted(templated)
         self._max_wait = max_wait
         self._now = now
 
@@ -136,6 +141,7 @@ class PostgresClaims:
             token=str(token),
             worker=self._worker,
             formats=self._formats,
+            templated=self._templated,
             **self._rules,
         )
         return _claim(reminder_id, delivery_key, rows[0]) if rows else None
@@ -151,7 +157,7 @@ class PostgresClaims:
         rows = self._db.fetch(REFUSAL, **given)
         if not rows:
             return "gone"
-        ledger_status, live, live_key_matches, key_matches, ends, paused, held = rows[0]
+        ledger_status, live, live_key_matches, key_matches, ends, paused, held, quiet = rows[0]
         if not key_matches or (live is not None and not live_key_matches):
             return "superseded"
         if live is None:
@@ -167,12 +173,13 @@ class PostgresClaims:
         if held:
             put_off = self._db.fetch(PUT_OFF_IF_HELD, **given, max_wait=self._max_wait)
             return str(put_off[0][0]) if put_off else "busy"
-        return "busy"
+        return park_if_quiet(self._db, reminder_id, delivery_key, now=self._now, **self._rules) if quiet else "busy"
 
 
 def _claim(reminder_id: UUID, delivery_key: str, row: Row) -> Claim:
-    number, claimed_at, on_unknown, uncertain_since, body_format, body_hash, waited, attempts, delays, *columns = row
-    tenant, user, kind, channel, place_id, address, due_at, zone, reference, slot, data = columns
+    number, claimed_at, on_unknown, uncertain_since, body_format, body_hash, template, waited, *counted, mark = row[:11]
+    attempts, delays = counted
+    tenant, user, kind, channel, place_id, address, due_at, zone, reference, slot, data = row[11:]
     delivery = Delivery(
         reminder_id=reminder_id,
         delivery_key=delivery_key,
@@ -202,4 +209,6 @@ def _claim(reminder_id: UUID, delivery_key: str, row: Row) -> Claim:
         waited=waited,
         body_hash=None if body_hash is None else bytes(body_hash),
         delays=None if delays is None else tuple(delays),
+        secret_mark=mark,
+        template_id=None if template is None else UUID(template),
     )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import socket
 from datetime import datetime
 from uuid import UUID
 
@@ -11,6 +12,7 @@ from reminders.domain.retry_policy import LONGEST_HOLD
 from reminders.ledger.database import Database
 from reminders.ledger.destinations import Destination, find
 from reminders.ledger.holding import HOLD_SPREAD
+from reminders.ledger.notices import SEEN_BY_ENABLING
 from reminders.ledger.statement import Statement
 
 # Nobody need have sent anything there yet. What disabled it first stays on record.
@@ -28,13 +30,16 @@ RETURNING 1
 
 ENABLE_IF_DISABLED = Statement(
     "destination_enable",
-    """
-UPDATE {s}.destinations
-SET disabled_at = NULL, disabled_reason = NULL, enabled_at = clock_timestamp(), enabled_reason = :reason
-WHERE id = :id AND disabled_at IS NOT NULL
-RETURNING 1
+    f"""
+WITH enabled AS (
+    UPDATE {{s}}.destinations
+    SET disabled_at = NULL, disabled_reason = NULL, failing_since = NULL, enabled_at = clock_timestamp(), enabled_reason = :reason
+    WHERE id = :id AND disabled_at IS NOT NULL
+    RETURNING id
+), {SEEN_BY_ENABLING}
+SELECT 1 FROM enabled
 """,
-    {"id": "uuid", "reason": "text"},
+    {"id": "uuid", "reason": "text", "host": "text"},
 )
 
 
@@ -111,7 +116,8 @@ def disable(database: Database, place: Place, reason: str) -> Destination:
 
 def enable(database: Database, place: Place, reason: str) -> Destination:
     """Let reminders be sent there again. Dead letters stay until they are redriven. Raises `NotFound`, `Refused`."""
-    if not database.fetch(ENABLE_IF_DISABLED, id=str(destination_id(*place)), reason=reason):
+    given = {"id": str(destination_id(*place)), "reason": reason, "host": socket.gethostname()}
+    if not database.fetch(ENABLE_IF_DISABLED, **given):
         found = find(database, *place)
         raise Refused(f"destination {found.id} is not disabled")
     return find(database, *place)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
-from typing import Any
+from typing import Any, Literal
 from uuid import UUID
 
 from reminders.domain.errors import NotFound
@@ -32,8 +32,11 @@ SELECT id::text, COALESCE(used.tenant_id, own.tenant_id) AS tenant_id, COALESCE(
        COALESCE(used.address, own.address), COALESCE(own.deduplicates, used.deduplicates), own.deduplicates IS NOT NULL,
        LEAST(used.created_at, own.created_at) AS created_at, COALESCE(used.reminders, 0), COALESCE(used.live, 0),
        CASE WHEN own.held THEN own.hold_until END, CASE WHEN own.held THEN own.hold_reason END,
-       own.disabled_at, own.disabled_reason, own.enabled_at, own.enabled_reason
+       own.disabled_at, own.disabled_reason, own.failing_since, own.enabled_at, own.enabled_reason,
+       CASE WHEN own.secret_mark IS NOT NULL THEN 'destination' WHEN q.secret_mark IS NOT NULL THEN 'tenant' END
 FROM used FULL JOIN own USING (id)
+LEFT JOIN {s}.tenant_policies q
+    ON q.tenant_id = COALESCE(used.tenant_id, own.tenant_id) AND q.channel = COALESCE(used.channel, own.channel)
 ORDER BY tenant_id, channel, created_at, id LIMIT :limit
 """,
     {"id": "uuid", "tenant": "text", "channel": "text", "limit": "integer"},
@@ -75,9 +78,13 @@ class Destination:
     disabled_at: datetime | None
     """Since when nothing is sent there until an operator enables it; None if it is not disabled. UTC."""
     disabled_reason: str | None
+    failing_since: datetime | None
+    """Since when every call there has failed; None if the last one did not, or none was made. UTC."""
     enabled_at: datetime | None
     """When an operator last enabled it after it was disabled. UTC."""
     enabled_reason: str | None
+    own_secret: Literal["destination", "tenant"] | None
+    """Whose own secret signs what is sent there: the destination's, or its tenant's; None where the derived one does."""
 
 
 def get(database: Database, wanted: UUID) -> Destination:

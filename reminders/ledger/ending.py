@@ -8,13 +8,14 @@ from uuid import UUID
 
 from reminders.domain.identity import uuid7
 from reminders.ledger.claim_rules import ENDS, PLACE, RULES
+from reminders.ledger.consent_rules import SUPPRESSED_BY, reason_of
 from reminders.ledger.database import Database
 from reminders.ledger.statement import Statement
 
 DEDUP_WINDOW = 7 * 86400.0
 """Seconds for which a destination that deduplicates is taken to remember a key, unless the settings say otherwise."""
 
-# An uncertain delivery does not simply expire, nor is it repeated where the destination would not know the key any
+# An uncertain delivery does not simply expire or end as suppressed, nor is it repeated where the destination would not know the key any
 # more: whether it was sent is for a person to find out. Both rows are locked, and neither is waited for: an application
 # that holds its reminder must hold up neither a worker nor the scan.
 END_WITHOUT_CALL = Statement(
@@ -24,7 +25,8 @@ WITH t AS MATERIALIZED (SELECT COALESCE(:now, clock_timestamp()) AS now),
 found AS MATERIALIZED (
     SELECT d.id, d.delivery_key, d.attempts, wanted.letter_id, r.expires_at <= (SELECT now FROM t) AS expired,
            d.give_up_at <= (SELECT now FROM t) AS given_up, p.disabled_at IS NOT NULL AS disabled,
-           n.uncertain_since IS NOT NULL AS uncertain, n.confirmed_late_at IS NOT NULL AS confirmed
+           n.uncertain_since IS NOT NULL AS uncertain, n.confirmed_late_at IS NOT NULL AS confirmed,
+           {SUPPRESSED_BY} AS suppressed_by
     FROM unnest(:ids, :letter_ids) AS wanted (id, letter_id)
     JOIN {{s}}.due d ON d.id = wanted.id
     JOIN {{s}}.reminders r ON r.id = d.id
@@ -32,7 +34,8 @@ found AS MATERIALIZED (
     WHERE d.status IN ('pending', 'leased', 'published', 'held') AND {ENDS}
     FOR NO KEY UPDATE OF d, r SKIP LOCKED
 ), ended AS (
-    SELECT *, CASE WHEN confirmed THEN 'delivered' WHEN NOT uncertain AND expired THEN 'expired' ELSE 'dead' END AS status,
+    SELECT *, CASE WHEN confirmed THEN 'delivered' WHEN NOT uncertain AND expired THEN 'expired'
+                   WHEN NOT uncertain AND suppressed_by IS NOT NULL THEN 'suppressed' ELSE 'dead' END AS status,
            CASE WHEN uncertain THEN 'unknown' ELSE 'destination' END AS letter
     FROM found
 ), gone AS (
@@ -46,9 +49,12 @@ found AS MATERIALIZED (
 ), letter AS (
     INSERT INTO {{s}}.dead_letters (id, reminder_id, delivery_key, kind, error_class, reason, attempts)
     SELECT letter_id, id, delivery_key, letter,
-           CASE WHEN expired THEN 'expired_while_uncertain' WHEN disabled THEN 'destination_disabled'
+           CASE WHEN expired THEN 'expired_while_uncertain' WHEN suppressed_by IS NOT NULL THEN 'suppressed_while_uncertain'
+                WHEN disabled THEN 'destination_disabled'
                 WHEN given_up THEN 'waited_too_long' ELSE 'not_repeatable' END,
            CASE WHEN expired THEN 'expired while the outcome of an earlier attempt is unknown'
+                WHEN suppressed_by IS NOT NULL
+                THEN 'suppressed while the outcome of an earlier attempt is unknown: ' || {reason_of("suppressed_by")}
                 WHEN disabled THEN 'its destination is disabled'
                 WHEN given_up THEN 'its destination was not to be called for as long as a reminder may wait'
                 ELSE 'the outcome of an earlier attempt is unknown and the destination may not know its key any more' END,
@@ -58,7 +64,9 @@ found AS MATERIALIZED (
 )
 UPDATE {{s}}.reminders r
 SET status = ended.status, finished_at = (SELECT now FROM t),
-    last_outcome = CASE ended.status WHEN 'delivered' THEN 'delivered' ELSE r.last_outcome END
+    last_outcome = CASE ended.status WHEN 'delivered' THEN 'delivered' ELSE r.last_outcome END,
+    suppressed_by = CASE ended.status WHEN 'suppressed' THEN ended.suppressed_by END,
+    suppressed_reason = CASE ended.status WHEN 'suppressed' THEN {reason_of("ended.suppressed_by")} END
 FROM ended WHERE r.id = ended.id
 RETURNING r.status
 """,

@@ -12,9 +12,11 @@ from reminders.domain.identity import uuid7
 from reminders.domain.outcomes import Delivered
 from reminders.domain.retry_policy import Bury, Park, Wait
 from reminders.ledger.database import Database, LockNotAvailable
+from reminders.ledger.failing import DISABLE_AFTER, recovered
 from reminders.ledger.giving_back import release
 from reminders.ledger.holding import SAID, SAYS, WAITING, said_by
 from reminders.ledger.late_truth import CONFIRMED, LATE, SETTLE
+from reminders.ledger.notices import NEWS, tell
 from reminders.ledger.open_claim import (
     ANSWER,
     ATTEMPT,
@@ -56,7 +58,7 @@ PARKED = Statement(
         body_hash = COALESCE(n.body_hash, :body_hash)
     FROM locked WHERE {GUARD} AND NOT locked.cancel_requested AND n.confirmed_late_at IS NULL
     RETURNING n.delivery_key, n.claim_number, n.claimed_at, n.reminder_id, n.worker, n.retry_at
-), {ATTEMPT}, noted AS (
+), {ATTEMPT}, {SAID}, noted AS (
     UPDATE {{s}}.reminders r SET last_outcome = :outcome FROM delivery WHERE r.id = delivery.reminder_id
     RETURNING r.id, r.expires_at
 ), woken AS (
@@ -68,7 +70,7 @@ PARKED = Statement(
 )
 {ANSWER}
 """,
-    {**REPORT, **CERTAIN, "seconds": "float8", "route": "text"},
+    {**REPORT, **CERTAIN, **SAYS, "seconds": "float8", "route": "text"},
 )
 
 BURIED = Statement(
@@ -107,7 +109,7 @@ CANCELLED = Statement(
 )
 UPDATE {{s}}.reminders r SET status = 'cancelled', last_outcome = :outcome, finished_at = (SELECT now FROM t)
 FROM delivery WHERE r.id = delivery.reminder_id
-RETURNING 'done'
+RETURNING 'done', {NEWS}
 """,
     {**REPORT, **CERTAIN, **SAYS},
 )
@@ -128,19 +130,30 @@ WITH {T}, delivery AS (
         finished_at = CASE WHEN :status <> 'retrying' THEN (SELECT now FROM t) END
     WHERE {GUARD} AND n.reminder_id = :id
     RETURNING n.delivery_key, n.claim_number, n.claimed_at, n.reminder_id, n.worker
-), {ATTEMPT}, {SAID}
-SELECT 'done' FROM delivery
+), {ATTEMPT}, {SAID}, {recovered("SELECT r.destination_id FROM delivery JOIN {s}.reminders r ON r.id = delivery.reminder_id WHERE :status = 'delivered'")}
+SELECT 'done', {NEWS} FROM delivery
 """,
     {**REPORT, **CERTAIN, **SAYS, "status": "text", "letter": "text", "seconds": "float8"},
 )
 
 
 class PostgresFinalize:
-    """`reminders.pipeline.ports.FinalizeLedger` on Postgres. `now` replaces the database's clock in tests."""
+    """`reminders.pipeline.ports.FinalizeLedger` on Postgres. `now` replaces the database's clock in tests.
 
-    def __init__(self, database: Database, *, worker: str, now: datetime | None = None) -> None:
+    `disable_after` is for how many seconds every call to a destination must have failed before it is disabled; 0 is never.
+    """
+
+    def __init__(
+        self,
+        database: Database,
+        *,
+        worker: str,
+        disable_after: float = DISABLE_AFTER,
+        now: datetime | None = None,
+    ) -> None:
         self._db = database
         self._worker = worker
+        self._disable_after = disable_after
         self._now = now
 
     def finalize_delivered_if_sending(self, claim: Claim, report: Report) -> str:
@@ -186,7 +199,12 @@ class PostgresFinalize:
             rows = self._db.fetch_within(LOCK_TIMEOUT_MS, statement, **given)
         except LockNotAvailable:
             rows = self._db.fetch(ALONE, **{**given, **alone})
-        return str(rows[0][0]) if rows else "lapsed"
+        if not rows:
+            return "lapsed"
+        answer, *news = rows[0]
+        for each in news:
+            tell(each)
+        return str(answer)
 
     def _given(self, claim: Claim, report: Report, decision: str) -> dict[str, Any]:
         outcome = report.outcome
@@ -204,7 +222,7 @@ class PostgresFinalize:
             "decision": f"{LOOK_UP}{decision}" if report.looked_up else decision,
             "body_hash": report.body_hash,
             "certain": report.certain,
-            **said_by(outcome),
+            **said_by(outcome, looked_up=report.looked_up, disable_after=self._disable_after),
         }
 
 

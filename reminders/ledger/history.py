@@ -7,24 +7,30 @@ from datetime import UTC, datetime
 from typing import Any
 from uuid import UUID
 
+from reminders.domain.template import template_name
 from reminders.ledger.caller import fetch
+from reminders.ledger.consent_rules import SUPPRESSED_BY, reason_of
 from reminders.ledger.database import Database
 from reminders.ledger.reading import Attempt, Reminder, attempts, get
 from reminders.ledger.statement import Statement
 
 STANDING = Statement(
     "history_standing",
-    """
+    f"""
+WITH consent AS (SELECT {SUPPRESSED_BY} AS refused_by FROM {{s}}.reminders r WHERE r.id = :id)
 SELECT clock_timestamp(), r.destination_id::text, r.cancel_requested_at, d.route, n.status, n.claim_number, n.claimed_at, n.claimed_until,
        n.worker, n.on_unknown, n.uncertain_since, n.confirmed_late_at, n.provider_reference,
        GREATEST(p.hold_until, c.hold_until), CASE WHEN p.hold_until > c.hold_until THEN p.hold_reason ELSE COALESCE(c.hold_reason, p.hold_reason) END,
-       d.held_at, z.id::text, z.reason, z.actor, z.ended_at
-FROM {s}.reminders r
-LEFT JOIN {s}.destinations p ON p.id = r.destination_id
-LEFT JOIN {s}.channel_holds c ON c.tenant_id = r.tenant_id AND c.channel = r.channel
-LEFT JOIN {s}.due d ON d.id = r.id
-LEFT JOIN {s}.notification_deliveries n ON n.delivery_key = r.delivery_key
-LEFT JOIN {s}.pauses z ON z.id = d.hold_id
+       d.held_at, z.id::text, z.reason, z.actor, z.ended_at, n.template_id::text, v.tenant_id, v.locale, v.version,
+       CASE WHEN d.status = 'pending' AND d.quiet_until = d.wake_at THEN d.quiet_until END, r.suppressed_by::text, r.suppressed_reason,
+       CASE WHEN r.status = 'live' THEN {reason_of("(SELECT refused_by FROM consent)")} END
+FROM {{s}}.reminders r
+LEFT JOIN {{s}}.destinations p ON p.id = r.destination_id
+LEFT JOIN {{s}}.channel_holds c ON c.tenant_id = r.tenant_id AND c.channel = r.channel
+LEFT JOIN {{s}}.due d ON d.id = r.id
+LEFT JOIN {{s}}.notification_deliveries n ON n.delivery_key = r.delivery_key
+LEFT JOIN {{s}}.pauses z ON z.id = d.hold_id
+LEFT JOIN {{s}}.templates v ON v.id = n.template_id
 WHERE r.id = :id
 """,
     {"id": "uuid"},
@@ -68,6 +74,25 @@ class Standing:
     pause_reason: str | None
     pause_actor: str | None
     pause_ended_at: datetime | None
+    template_id: str | None
+    """The version of a template that the first attempt pinned; null, as the rest of it, for channels without templates."""
+    template_tenant: str | None
+    template_locale: str | None
+    template_version: int | None
+    quiet_until: datetime | None
+    """Until when it waits for the end of its user's quiet hours; None unless it does."""
+    suppressed_by: str | None
+    """The suppression or preference by which it ended as suppressed, and its words; None unless it did."""
+    suppressed_reason: str | None
+    refused_reason: str | None
+    """Of a live one: why it would end as suppressed if it came due now; None if it would not."""
+
+    def template_name(self, reminder: Reminder) -> str | None:
+        """What the pinned version is called."""
+        whose, locale, version = self.template_tenant, self.template_locale, self.template_version
+        if whose is None or locale is None or version is None:
+            return None
+        return template_name(whose, reminder.kind, reminder.channel, locale, version)
 
 
 @dataclass(frozen=True, slots=True)

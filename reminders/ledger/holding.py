@@ -1,4 +1,4 @@
-"""What a call has said about the place it went to: a pause that it asks for, refused credentials, or that it is gone.
+"""What a call has said about the place it went to: a pause that it asks for, refused credentials, that it is gone or fails.
 
 Recorded by the statement that ends the claim: from its commit on no claim for that place succeeds, however many
 reminders wait. A hold is never shortened by another one.
@@ -8,8 +8,12 @@ from __future__ import annotations
 
 from typing import Any
 
+from reminders.domain.failing import counts_as_failure
+from reminders.domain.identity import uuid7
 from reminders.domain.outcomes import Blocked, Outcome, Rejected
 from reminders.domain.retry_policy import hold_seconds
+from reminders.ledger.failing import FAILING, FAILS
+from reminders.ledger.notices import NOTICE, NOTICES
 from reminders.ledger.open_claim import ANSWER, ATTEMPT, CERTAIN, GUARD, LOCKED, REPORT, UNCERTAIN
 from reminders.ledger.statement import Statement
 
@@ -18,7 +22,7 @@ HOLD_SPREAD = 5.0
 
 SPREAD = f"random() * interval '{HOLD_SPREAD} seconds'"
 
-SAYS = {"hold_scope": "text", "hold": "float8", "gone": "boolean"}
+SAYS = {"hold_scope": "text", "hold": "float8", "gone": "boolean", **FAILS, **NOTICES}
 """The parameters of `SAID`, beside those of a report."""
 
 _WORDS = "COALESCE(NULLIF(:reason, ''), :error_class)"
@@ -40,7 +44,7 @@ SAID = f"""said AS (
                            ELSE EXCLUDED.hold_reason END,
         disabled_at = COALESCE(p.disabled_at, EXCLUDED.disabled_at),
         disabled_reason = COALESCE(p.disabled_reason, EXCLUDED.disabled_reason)
-    RETURNING p.hold_until
+    RETURNING p.hold_until, p.id, p.tenant_id, p.channel, p.disabled_at, p.disabled_reason
 ), said_of_channel AS (
     INSERT INTO {{s}}.channel_holds AS c (tenant_id, channel, hold_until, hold_reason)
     SELECT r.tenant_id, r.channel, {_HELD_UNTIL}, {_WORDS}
@@ -49,8 +53,8 @@ SAID = f"""said AS (
     ON CONFLICT (tenant_id, channel) DO UPDATE
     SET hold_until = GREATEST(c.hold_until, EXCLUDED.hold_until),
         hold_reason = CASE WHEN c.hold_until >= EXCLUDED.hold_until THEN c.hold_reason ELSE EXCLUDED.hold_reason END
-    RETURNING c.hold_until
-)"""
+    RETURNING c.hold_until, c.tenant_id, c.channel, c.hold_reason
+), {FAILING}, {NOTICE}"""
 
 # The attempt is not counted. It waits for the hold that stands, which may be a longer one than it asked for; `left` is
 # what remains of all the waiting that is allowed.
@@ -81,10 +85,16 @@ WAITING = Statement(
 )
 
 
-def said_by(outcome: Outcome) -> dict[str, Any]:
-    """The values of `SAYS` for what a call came to."""
+def said_by(outcome: Outcome, *, looked_up: bool, disable_after: float) -> dict[str, Any]:
+    """The values of `SAYS` for what a call, or a look-up, came to. `disable_after` is in seconds; 0 is never."""
+    gone = isinstance(outcome, Rejected) and outcome.gone
     return {
         "hold_scope": outcome.scope if isinstance(outcome, Blocked) else None,
         "hold": hold_seconds(outcome) if isinstance(outcome, Blocked) else None,
-        "gone": isinstance(outcome, Rejected) and outcome.gone,
+        "passing": isinstance(outcome, Blocked) and outcome.passing,
+        "gone": gone,
+        # What is gone is disabled at once, by the same row.
+        "failed": counts_as_failure(outcome) and not gone and not looked_up,
+        "disable_after": disable_after or None,
+        "notice_id": str(uuid7()),
     }

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from reminders.ledger.failing import recovered
 from reminders.ledger.open_claim import ATTEMPT, END_DELIVERED, GUARD, LOCKED, REPORT
 from reminders.ledger.statement import Statement
 
@@ -26,7 +27,9 @@ WITH attempt AS (
     SET confirmed_late_at = COALESCE(confirmed_late_at, COALESCE(:now, clock_timestamp())),
         provider_reference = COALESCE(provider_reference, :reference)
     WHERE delivery_key = :key AND :outcome = 'delivered' AND status <> 'delivered'
-)
+), """
+    + recovered("SELECT destination_id FROM {s}.reminders WHERE id = :id AND :outcome = 'delivered'")
+    + """
 SELECT 1
 """,
     {

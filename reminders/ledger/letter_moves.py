@@ -60,7 +60,8 @@ SELECT id::text FROM picked
 """
 _SETTLED_TYPES = {name: kind for name, kind in _SAID.items() if name not in {"letter_ids", "reason"}}
 
-# A new budget under the same key. What may have killed its worker goes alone. At a rate, each has its turn as its
+# A new budget under the same key. A template is chosen anew only where the pinned one could not be filled in and nothing was
+# sent before: whatever may have been sent under a key must be sent in the same words. What may have killed its worker goes alone. At a rate, each has its turn as its
 # `wake_at`: the ledger keeps to the rate, whatever becomes of the command.
 _REDRIVEN = f"""{
     _picked(''', LEAST((SELECT now FROM t) + (number - 1) * make_interval(secs => :spacing),
@@ -73,7 +74,9 @@ _REDRIVEN = f"""{
 ), delivery AS (
     UPDATE {{s}}.notification_deliveries n
     SET status = 'retrying', retry_at = picked.wake_at, letter_kind = NULL, finished_at = NULL, budget_started_at = NULL,
-        uncertain_since = NULL
+        uncertain_since = NULL,
+        template_id = CASE WHEN picked.error_class <> 'template_fault' OR n.body_hash IS NOT NULL OR n.uncertain_since IS NOT NULL
+                           THEN n.template_id END
     FROM picked WHERE n.delivery_key = picked.delivery_key
 ), woken AS (
     INSERT INTO {{s}}.due (id, lane, destination_id, wake_at, give_up_at, status, delivery_key, route)

@@ -7,6 +7,9 @@ changes nothing.
 
 from __future__ import annotations
 
+from reminders.ledger.failing import recovered
+from reminders.ledger.notices import NEWS
+
 LOCK_TIMEOUT_MS = 500
 """How long the end of a claim waits for an application's transaction that holds the reminder's row."""
 
@@ -52,10 +55,10 @@ BURNT = "CASE :outcome WHEN 'blocked' THEN 0 ELSE 1 END"
 # A requested cancellation stops the move, and so does an earlier attempt's late success; but only a claim that still
 # stands may be told of them.
 ANSWER = (
-    """SELECT CASE WHEN delivery.claim_number IS NOT NULL THEN 'done' ELSE instead.answer END
+    f"""SELECT CASE WHEN delivery.claim_number IS NOT NULL THEN 'done' ELSE instead.answer END, {NEWS}
 FROM locked LEFT JOIN delivery ON true LEFT JOIN LATERAL (
     SELECT CASE WHEN n.confirmed_late_at IS NOT NULL THEN 'confirmed late' ELSE 'cancel requested' END AS answer
-    FROM {s}.notification_deliveries n
+    FROM {{s}}.notification_deliveries n
     WHERE delivery.claim_number IS NULL AND (locked.cancel_requested OR n.confirmed_late_at IS NOT NULL) AND """
     + GUARD
     + """
@@ -64,10 +67,10 @@ WHERE delivery.claim_number IS NOT NULL OR instead.answer IS NOT NULL
 """
 )
 
-END_DELIVERED = """gone AS (
-    DELETE FROM {s}.due USING delivery WHERE due.id = delivery.reminder_id
-)
-UPDATE {s}.reminders r SET status = 'delivered', last_outcome = 'delivered', finished_at = (SELECT now FROM t)
+END_DELIVERED = f"""gone AS (
+    DELETE FROM {{s}}.due USING delivery WHERE due.id = delivery.reminder_id RETURNING due.destination_id
+), {recovered("SELECT destination_id FROM gone")}
+UPDATE {{s}}.reminders r SET status = 'delivered', last_outcome = 'delivered', finished_at = (SELECT now FROM t)
 FROM delivery WHERE r.id = delivery.reminder_id
 RETURNING 'done'
 """

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import socket
-import time
 from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
@@ -11,19 +10,16 @@ from typing import Any
 from uuid import UUID
 
 from reminders.calendar.instants import instant_text
-from reminders.domain.errors import InvalidInput, NotFound, ServiceUnavailable
+from reminders.domain.errors import InvalidInput, NotFound
 from reminders.domain.identity import uuid7
 from reminders.domain.pauses import PauseScope
 from reminders.domain.request import checked_text
+from reminders.ledger.claims_under_way import LONGEST_WAIT, await_claims
 from reminders.ledger.database import Database
 from reminders.ledger.pause_rules import FITS
 from reminders.ledger.releasing import AHEAD
 from reminders.ledger.review import checked_words
 from reminders.ledger.statement import Statement
-
-LONGEST_WAIT = 10.0
-"""Seconds to wait for claims that began before a pause; each is one statement of milliseconds."""
-_LOOK_EVERY = 0.01
 
 _SCOPE = {"tenant": "text", "channel": "text", "kind": "text", "destination": "uuid"}
 _SAME_SCOPE = """z.tenant_id IS NOT DISTINCT FROM :tenant AND z.channel IS NOT DISTINCT FROM :channel
@@ -44,18 +40,6 @@ WITH standing AS (
 SELECT id::text, true FROM made UNION ALL SELECT id::text, false FROM standing
 """,
     {**_SCOPE, "id": "uuid", "reason": "text", "actor": "text", "host": "text"},
-)
-
-# Claims mark the table before they look (`Database.fetch_marked`). One that does not show here has committed, or will
-# see the pause.
-UNDER_WAY = Statement(
-    "claims_under_way",
-    """
-SELECT l.virtualtransaction, l.pid FROM pg_locks l
-WHERE l.locktype = 'relation' AND l.relation = '{s}.pauses'::regclass AND l.mode = 'RowShareLock' AND l.granted
-  AND l.database = (SELECT oid FROM pg_database WHERE datname = current_database()) AND l.pid <> pg_backend_pid()
-""",
-    {},
 )
 
 OPEN_CLAIMS = Statement(
@@ -188,7 +172,7 @@ def pause(database: Database, scope: PauseScope, *, actor: str, reason: str, wai
     }
     ((id_, created),) = database.fetch(PAUSE, **_named(scope), **said, id=str(uuid7()))
     # Crash here: the pause is in force, and its list shows it. Said again, it is the same one.
-    _await_claims(database, id_, wait)
+    await_claims(database, f"Pause {id_}", wait)
     ((open_claims, until),) = database.fetch(OPEN_CLAIMS, id=id_)
     return Paused(_these(database, [id_])[0], created, open_claims, until and until.astimezone(UTC))
 
@@ -230,23 +214,6 @@ def pauses(database: Database, *, ended: bool = False, limit: int = 100) -> list
 
 def _these(database: Database, ids: Sequence[str]) -> list[Pause]:
     return [_pause(row) for row in database.fetch(LIST, ids=list(ids), ended=True, limit=len(ids))]
-
-
-def _await_claims(database: Database, pause_id: str, seconds: float) -> None:
-    """Look on, without a lock that others would queue behind, until the claims that are under way now have ended."""
-    end = time.monotonic() + seconds
-    before: dict[str, int] = dict(database.fetch(UNDER_WAY))
-    while before:
-        if time.monotonic() >= end:
-            processes = ", ".join(str(pid) for pid in sorted(before.values()))
-            raise ServiceUnavailable(
-                f"Pause {pause_id} is in force, but claims that began before it have not ended within {seconds:g} s "
-                f"(Postgres processes {processes}).\n"
-                "They may still commit: see what they wait for in pg_stat_activity, then say the same again."
-            )
-        time.sleep(_LOOK_EVERY)
-        now: dict[str, int] = dict(database.fetch(UNDER_WAY))
-        before = {transaction: pid for transaction, pid in before.items() if transaction in now}
 
 
 def _named(scope: PauseScope) -> dict[str, str | None]:

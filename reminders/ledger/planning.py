@@ -22,7 +22,7 @@ from reminders.ledger.database import INDEXES_ONLY, Database, LockNotAvailable
 from reminders.ledger.occurrences import make
 from reminders.ledger.replanning import replan
 from reminders.ledger.scheduling import ROW_REFUSED
-from reminders.ledger.series_rows import LOCK, LOCK_DUE, Series, read
+from reminders.ledger.series_rows import LOCK, LOCK_DUE, USERS_ZONE, Series, read
 from reminders.ledger.statement import Statement
 from reminders.pipeline.plan import Plan, Planned, Skip, plan
 
@@ -46,13 +46,20 @@ ANY_DUE = Statement(
     {"now": "timestamptz"},
 )
 
+# A user's zone that was changed between the snapshot in which the series was locked and this one is seen here; one that is
+# changed later waits for the series' row, and asks for the replan itself.
 DECIDED = Statement(
     "series_decided",
-    """
-UPDATE {s}.series s
-SET planned_until = i.planned_until, plan_at = i.plan_at, planned_zone = i.zone, replan = i.replan, fault = NULL,
-    status = CASE WHEN i.plan_at IS NULL THEN 'ended' ELSE 'active' END
-FROM json_to_recordset(:rows) AS i (id uuid, planned_until timestamptz, plan_at timestamptz, zone text, replan boolean)
+    f"""
+WITH decided AS MATERIALIZED (
+    SELECT i.*, i.replan OR i.plan_at IS NOT NULL AND COALESCE({USERS_ZONE}, s.zone) <> i.zone AS again
+    FROM json_to_recordset(:rows) AS i (id uuid, planned_until timestamptz, plan_at timestamptz, zone text, replan boolean)
+    JOIN {{s}}.series s ON s.id = i.id
+)
+UPDATE {{s}}.series s
+SET planned_until = i.planned_until, plan_at = CASE WHEN i.again AND NOT i.replan THEN LEAST(i.plan_at, clock_timestamp()) ELSE i.plan_at END,
+    planned_zone = i.zone, replan = i.again, fault = NULL, status = CASE WHEN i.plan_at IS NULL THEN 'ended' ELSE 'active' END
+FROM decided i
 WHERE s.id = i.id AND s.status IN ('active', 'ended') RETURNING 1
 """,
     {"rows": "json"},

@@ -20,7 +20,7 @@ from reminders.ledger.database import INDEXES_ONLY, Database
 from reminders.ledger.occurrences import coming
 from reminders.ledger.planning import BROKEN, replan_one
 from reminders.ledger.replanning import would_move
-from reminders.ledger.series_rows import LOCK, Run, Series, read
+from reminders.ledger.series_rows import LOCK, Series, read
 from reminders.ledger.statement import Statement
 from reminders.pipeline.plan import plan
 
@@ -36,16 +36,6 @@ WHERE status = 'active' AND id > :after AND (:tenant IS NULL OR tenant_id = :ten
 ORDER BY id LIMIT :limit
 """,
     {"after": "uuid", "tenant": "text", "series": "uuid", "limit": "integer"},
-)
-
-# The planner does it, within a second of the commit.
-ZONE_CHANGED = Statement(
-    "series_zone_changed",
-    """
-UPDATE {s}.series SET replan = true, plan_at = clock_timestamp()
-WHERE tenant_id = :tenant AND user_id = :user AND follows_user AND status = 'active' RETURNING 1
-""",
-    {"tenant": "text", "user": "text"},
 )
 
 
@@ -70,11 +60,6 @@ class Batch:
     looked_at: int
     moved: list[Moved]
     faulty: list[tuple[UUID, str]]
-
-
-def users_zone_changed(run: Run, tenant_id: str, user_id: str) -> int:
-    """Have the series that follow a user replanned, since the user's zone is another one now; how many there are."""
-    return len(run(ZONE_CHANGED, tenant=tenant_id, user=user_id))
 
 
 def replan_all(

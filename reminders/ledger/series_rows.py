@@ -20,8 +20,9 @@ Run = Callable[..., list[Row]]
 
 T = "t AS MATERIALIZED (SELECT COALESCE(:now, clock_timestamp()) AS now)"
 
-USERS_ZONE = "NULL::text"
-"""SQL: the zone of the user of series `s`, as far as it is known."""
+USERS_ZONE = """CASE WHEN s.follows_user THEN (
+           SELECT u.zone FROM {s}.recipients u WHERE u.tenant_id = s.tenant_id AND u.user_id = s.user_id) END"""
+"""SQL: the zone of the user that series `s` follows, as far as it is known."""
 
 # A series' own word on lateness goes before its kind's, and this before its tenant's.
 _COLUMNS = f"""s.id::text, s.tenant_id, s.user_id, s.kind, s.channel, s.destination, s.destination_id::text, s.deduplicates,

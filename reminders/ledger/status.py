@@ -39,7 +39,9 @@ SELECT (SELECT json_object_agg(status, n) FROM (SELECT * FROM live UNION ALL SEL
        (SELECT count(*) FROM {s}.due WHERE status IN ('published', 'sending')),
        (SELECT last_at FROM {s}.ticks WHERE name = 'scan_due'),
        (SELECT COALESCE(sum(dropped), 0)::bigint FROM {s}.ticks),
-       (SELECT count(*) FROM {s}.dead_letters WHERE state = 'open')
+       (SELECT count(*) FROM {s}.dead_letters WHERE state = 'open'),
+       (SELECT count(*) FROM {s}.notices WHERE seen_at IS NULL),
+       (SELECT count(*) FROM {s}.due WHERE status = 'pending' AND quiet_until = wake_at AND wake_at > (SELECT now FROM t))
 """,
     {"now": "timestamptz"},
 )
@@ -66,9 +68,9 @@ def ledger_status(database: Database, now: datetime | None = None) -> dict[str, 
     """Counts (live states exact, terminal ones of the last 24 h) and ages in seconds.
 
     `oldest_due_age_seconds` counts from the due time, or the retry's, of what is due and not being sent yet, save what is
-    held. `pauses` are `Pause` objects: those that are active or still hold something.
+    held. `quiet` counts those of the pending ones that wait for the end of their users' quiet hours. `pauses` are `Pause` objects: those that are active or still hold something.
     """
-    counts, oldest, in_flight, last_tick, dropped, letters = database.fetch(STATUS, now=now)[0]
+    counts, oldest, in_flight, last_tick, dropped, letters, notices, quiet = database.fetch(STATUS, now=now)[0]
     counts = counts or {}
     return {
         "counts": {status: counts.get(status, 0) for status in COUNTED},
@@ -77,7 +79,9 @@ def ledger_status(database: Database, now: datetime | None = None) -> dict[str, 
         "last_tick_at": last_tick and last_tick.astimezone(UTC).isoformat().replace("+00:00", "Z"),
         "dropped_ticks": dropped,
         "dead_letters_open": letters,
+        "notices_open": notices,
         "held": counts.get("held", 0),
+        "quiet": quiet,
         "pauses": pauses(database),
     }
 

@@ -36,6 +36,7 @@ FORGET_IF_DEFAULT = Statement(
     """
 DELETE FROM {s}.tenant_policies
 WHERE tenant_id = :tenant AND channel = :channel AND on_unknown IS NULL AND retry_delays IS NULL
+  AND secret_mark IS NULL
 RETURNING 1
 """,
     {"tenant": "text", "channel": "text"},
@@ -44,9 +45,10 @@ RETURNING 1
 KNOWN = Statement(
     "tenants_known",
     """
-WITH held AS (SELECT * FROM {s}.channel_holds WHERE hold_until > clock_timestamp())
+WITH held AS (SELECT * FROM {s}.channel_holds WHERE hold_until > clock_timestamp()),
+policies AS (SELECT * FROM {s}.tenant_policies WHERE on_unknown IS NOT NULL OR retry_delays IS NOT NULL)
 SELECT tenant_id, channel, p.on_unknown, p.retry_delays, h.hold_until, h.hold_reason
-FROM {s}.tenant_policies p FULL JOIN held h USING (tenant_id, channel)
+FROM policies p FULL JOIN held h USING (tenant_id, channel)
 WHERE :tenant IS NULL OR tenant_id = :tenant
 ORDER BY tenant_id, channel LIMIT :limit
 """,

@@ -23,6 +23,7 @@ def child_environment(settings: Settings, **more: str) -> dict[str, str]:
         "REMINDERS_HOME": str(settings.home),
         "REMINDERS_SCHEMA": settings.schema,
         "REMINDERS_WEBHOOK_SECRET": settings.webhook_secret.reveal(),
+        **({"REMINDERS_KEYS": " ".join(key.reveal() for key in settings.keys)} if settings.keys else {}),
         "REMINDERS_ALLOW_PRIVATE": "yes",
         **more,
     }

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import csv
 import json
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from io import StringIO
+from pathlib import Path
 from zoneinfo import ZoneInfo
 
 from reminders.calendar.zones import load_zone
@@ -18,17 +19,36 @@ FIRST_SOON, LAST_SOON = 4.0, 20.0
 """Seconds ahead between which the punctual ones are due."""
 ZONES = ("Europe/Berlin", "America/New_York", "Asia/Kolkata", "Australia/Melbourne")
 TO_CANCEL = "demo/cancelled"
+TENANT = "demo-shop"
+KIND = "payment_due"
+MAIL_ADDRESS = "kim@example.com"
+NUMBER = "+12025550123"
+"""From the range that North America keeps for stories."""
+TEMPLATES = {
+    "email": {
+        "subject": "Order {{ data.order }}: your payment is due",
+        "text": "Hello,\n\nthe payment for order {{ data.order }} is due at {{ due_at | local('%H:%M') }}.\n",
+    },
+    "sms": {"text": "Order {{ data.order }}: your payment is due at {{ due_at | local('%H:%M') }}."},
+}
 COLUMNS = ("tenant_id", "user_id", "kind", "channel", "destination", "due_at", "zone", "reference", "data")
 
 
 @dataclass(frozen=True, slots=True)
 class Expected:
-    """What the ledger and the receiver must show at the end."""
+    """What the ledger, the receiver and the catchers must show at the end."""
 
-    delivered: int = OVERDUE + SOON + 1
+    posted: int = OVERDUE + SOON + 1
+    mailed: int = 1
+    texted: int = 1
     retried: int = 1
     dead: int = 1
     cancelled: int = 1
+
+    @property
+    def delivered(self) -> int:
+        """By all channels together."""
+        return self.posted + self.mailed + self.texted
 
     @property
     def total(self) -> int:
@@ -40,14 +60,14 @@ def sample_csv(url: str, now: datetime) -> str:
     text = StringIO()
     writer = csv.writer(text)
     writer.writerow(COLUMNS)
-    for number, (due, destination, reference) in enumerate(_reminders(url, now)):
+    for number, (due, channel, destination, reference) in enumerate(_reminders(url, now)):
         zone = ZONES[number % len(ZONES)]
         data = json.dumps({"order": 1000 + number})
         row = [
-            "demo-shop",
+            TENANT,
             f"user-{number % 7}",
-            "payment_due",
-            "webhook",
+            KIND,
+            channel,
             destination,
             _wall(due, load_zone(zone)),
             zone,
@@ -58,15 +78,28 @@ def sample_csv(url: str, now: datetime) -> str:
     return text.getvalue()
 
 
-def _reminders(url: str, now: datetime) -> Iterator[tuple[datetime, str, str]]:
+def _reminders(url: str, now: datetime) -> Iterator[tuple[datetime, str, str, str]]:
     for number in range(OVERDUE):
-        yield now - timedelta(minutes=1 + 3 * number), url, f"demo/overdue-{number}"
+        yield now - timedelta(minutes=1 + 3 * number), "webhook", url, f"demo/overdue-{number}"
     for number in range(SOON):
         ahead = FIRST_SOON + (LAST_SOON - FIRST_SOON) * number / (SOON - 1)
-        yield now + timedelta(seconds=ahead), url, f"demo/soon-{number}"
-    yield now + timedelta(seconds=5), f"{url}/fail-twice", "demo/fails-twice"
-    yield now + timedelta(seconds=5), f"{url}/refuse", "demo/refused"
-    yield now + timedelta(seconds=LAST_SOON), url, TO_CANCEL
+        yield now + timedelta(seconds=ahead), "webhook", url, f"demo/soon-{number}"
+    yield now + timedelta(seconds=5), "webhook", f"{url}/fail-twice", "demo/fails-twice"
+    yield now + timedelta(seconds=5), "webhook", f"{url}/refuse", "demo/refused"
+    yield now + timedelta(seconds=LAST_SOON), "webhook", url, TO_CANCEL
+    yield now + timedelta(seconds=6), "email", MAIL_ADDRESS, "demo/mailed"
+    yield now + timedelta(seconds=7), "sms", NUMBER, "demo/texted"
+
+
+def write_templates(folder: Path) -> Mapping[str, Mapping[str, Path]]:
+    """Files of the demo's templates in `folder`: by channel, those of each part."""
+    files: dict[str, dict[str, Path]] = {}
+    for channel, parts in TEMPLATES.items():
+        for part, text in parts.items():
+            file = folder / f"{channel}-{part}"
+            file.write_text(text)
+            files.setdefault(channel, {})[part] = file
+    return files
 
 
 def _wall(instant: datetime, zone: ZoneInfo) -> str:

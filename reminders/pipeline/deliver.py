@@ -9,15 +9,19 @@ import hashlib
 import logging
 import time
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from uuid import UUID
 
+from reminders.domain.answers import well_formed, well_formed_answer
+from reminders.domain.errors import SecretUnreadable
 from reminders.domain.identity import uuid7
 from reminders.domain.look_ups import LookUp, Undecided
 from reminders.domain.outcomes import Outcome, Unknown
+from reminders.domain.template import Template, TemplateFault, lacking
 from reminders.pipeline.finalize import Finalize
 from reminders.pipeline.ports import Claim, ClaimLedger, Report
-from reminders.pipeline.provider import LooksUp, Provider, can_look_up
+from reminders.pipeline.provider import LooksUp, Provider, can_look_up, template_parts
+from reminders.pipeline.tracing import origin
 from reminders.settings import FINALIZE_BUDGET
 
 logger = logging.getLogger(__name__)
@@ -28,6 +32,9 @@ LOST_REPLY_PAUSES = (0.2, 0.5, 1.0, 2.0, 4.0)
 """Seconds between questions whether a claim was taken whose reply was lost; together well within the claim."""
 CALL_AGAIN_AFTER = 1.0
 NO_PROVIDER_AGAIN_AFTER = 60.0
+OVERRUN = 1.0
+"""Seconds beyond the deadline after which a call that has returned is called late, in the log."""
+NO_SECRET_AGAIN_AFTER = 60.0
 _RUNS_THROUGH_SUSPENSION = getattr(time, "CLOCK_BOOTTIME", time.CLOCK_MONOTONIC)
 
 
@@ -44,6 +51,17 @@ class DeliverPolicy:
     http_deadline: float
 
 
+def without_secrets(claim: Claim) -> tuple[bytes, ...]:
+    """For what has no source of secrets: only what the derived secret signs alone can be delivered."""
+    if claim.secret_mark is not None:
+        raise SecretUnreadable("", "there is no source of secrets")
+    return ()
+
+
+def _no_templates(_version: UUID) -> Template | None:
+    return None
+
+
 @dataclass(frozen=True, slots=True)
 class Deliver:
     """One worker process's way of delivering."""
@@ -54,6 +72,10 @@ class Deliver:
     policy: DeliverPolicy
     faults: tuple[type[Exception], ...] = ()
     """Errors that mean the database is away."""
+    secrets: Callable[[Claim], tuple[bytes, ...]] = without_secrets
+    """What a claim's delivery is signed with; raises `SecretUnreadable`."""
+    templates: Callable[[UUID], Template | None] = _no_templates
+    """The version of a template by its id. May raise `faults`."""
     clock: Callable[[], float] = seconds_since_boot
     pause: Callable[[float], None] = time.sleep
 
@@ -67,13 +89,25 @@ class Deliver:
         provider = self._provider(claim.delivery.channel)
         if provider is None:
             return self.finalize.give_back(claim, NO_PROVIDER_AGAIN_AFTER)
+        if claim.secret_mark is not None:
+            signed = self._with_secrets(claim)
+            if not isinstance(signed, Claim):
+                return self.finalize.give_back(claim, signed)
+            claim = signed
+        written = self._with_template(provider, claim)
+        if isinstance(written, str):
+            return written
+        claim = written
         if claim.asks:
             return self._look_up(provider, claim, asked_at)
         try:
             body = provider.render(claim.delivery)
             body_hash = hashlib.sha256(body).digest()
-        except Exception as error:
-            logger.exception("deliver.render_failed key=%s", delivery_key)
+        except TemplateFault as error:
+            logger.error("deliver.template_fault key=%s %s", delivery_key, error)  # noqa: TRY400 - it says where
+            return self.finalize.pipeline_fault(claim, "template_fault", str(error))
+        except Exception as error:  # noqa: BLE001 (another package's)
+            logger.error("deliver.render_failed key=%s: %s", delivery_key, origin(error))  # noqa: TRY400 (not its text)
             return self.finalize.pipeline_fault(
                 claim, "render_failed", f"{type(error).__name__} while rendering the body"
             )
@@ -86,9 +120,46 @@ class Deliver:
         started = time.monotonic()
         outcome = self._call(provider, claim, body)
         # Crash here: `sending`, the provider was called. Repeated only where the destination deduplicates.
-        duration_ms = round((time.monotonic() - started) * 1000)
+        duration_ms = self._duration_ms(started, claim)
         # Crash here, after the commit inside: final, message unacknowledged. It comes again and finds the reminder done.
         return self.finalize(claim, Report(outcome, duration_ms, body_hash))
+
+    def _with_secrets(self, claim: Claim) -> Claim | float:
+        """The claim with what its delivery is signed with; or, where that cannot be had, in how many seconds to ask again.
+
+        Signed with another secret it would be refused, and for good.
+        """
+        try:
+            return replace(claim, delivery=replace(claim.delivery, secrets=self.secrets(claim)))
+        except SecretUnreadable:
+            # Whoever raised it has logged what to do.
+            return NO_SECRET_AGAIN_AFTER
+        except self.faults:
+            return CALL_AGAIN_AFTER
+        except Exception:
+            logger.exception("deliver.no_secret key=%s", claim.delivery.delivery_key)
+            return NO_SECRET_AGAIN_AFTER
+
+    def _with_template(self, provider: Provider, claim: Claim) -> Claim | str:
+        """The claim with the template that it pinned, if its channel has any; or what became of it without."""
+        if claim.template_id is None:
+            parts = template_parts(provider)
+            if not parts or claim.asks:
+                return claim
+            delivery = claim.delivery
+            required = [part for part, word in parts.items() if word == "required"]
+            missing = lacking(delivery.tenant_id, delivery.kind, delivery.channel, required)
+            logger.error("deliver.no_template key=%s %s", delivery.delivery_key, missing)
+            return self.finalize.pipeline_fault(claim, "no_template", missing)
+        try:
+            template = self.templates(claim.template_id)
+        except self.faults:
+            return self.finalize.give_back(claim, CALL_AGAIN_AFTER)
+        if template is None:
+            return self.finalize.pipeline_fault(
+                claim, "template_gone", f"template version {claim.template_id} is no longer in the ledger"
+            )
+        return replace(claim, delivery=replace(claim.delivery, template=template))
 
     def _look_up(self, provider: Provider, claim: Claim, asked_at: float) -> str:
         """Ask the far side whether an earlier attempt took effect. Nothing is sent under this claim."""
@@ -103,20 +174,34 @@ class Deliver:
         started = time.monotonic()
         answer = self._ask_far_side(looking, claim)
         # Crash here: `sending`, nothing was sent. The claim's end asks again.
-        duration_ms = round((time.monotonic() - started) * 1000)
+        duration_ms = self._duration_ms(started, claim)
         return self.finalize.looked_up(claim, answer, duration_ms)
 
     def _ask_far_side(self, looking: LooksUp, claim: Claim) -> LookUp:
         key = claim.delivery.delivery_key
         try:
             answer: object = looking.look_up(claim.delivery, self.policy.http_deadline)
-        except Exception as error:
-            logger.exception("deliver.look_up_raised channel=%s key=%s", claim.delivery.channel, key)
+            if isinstance(answer, LookUp):
+                return well_formed_answer(answer)
+        except (Exception, SystemExit) as error:  # noqa: BLE001 (another package's)
+            self._log_raised("look_up_raised", claim, error)
             return Undecided(error_class="look_up_raised", reason=type(error).__name__)
-        if isinstance(answer, LookUp):
-            return answer
         logger.error("deliver.no_answer channel=%s key=%s type=%s", claim.delivery.channel, key, type(answer).__name__)
         return Undecided(error_class="no_answer", reason=f"the provider returned {type(answer).__name__}")
+
+    @staticmethod
+    def _log_raised(what: str, claim: Claim, error: BaseException) -> None:
+        one = claim.delivery
+        logger.error("deliver.%s channel=%s key=%s: %s", what, one.channel, one.delivery_key, origin(error))
+
+    def _duration_ms(self, started: float, claim: Claim) -> int:
+        seconds = time.monotonic() - started
+        if seconds > self.policy.http_deadline + OVERRUN:
+            logger.error(
+                "deliver.overran channel=%s key=%s seconds=%.1f deadline=%.1f",
+                claim.delivery.channel, claim.delivery.delivery_key, seconds, self.policy.http_deadline,
+            )  # fmt: skip
+        return round(seconds * 1000)
 
     def _still_fits(self, asked_at: float) -> bool:
         """Whether a whole call and its record still fit into the claim; not so when suspended or starved since."""
@@ -166,15 +251,14 @@ class Deliver:
         # A provider must not raise and must return an outcome; one that does otherwise may have sent.
         try:
             outcome: object = provider.send(claim.delivery, body, self.policy.http_deadline)
-        except Exception as error:
-            logger.exception(
-                "deliver.provider_raised channel=%s key=%s", claim.delivery.channel, claim.delivery.delivery_key
-            )
-            return Unknown(error_class="provider_raised", reason=type(error).__name__)
-        if isinstance(outcome, Outcome):
-            return outcome
+            if isinstance(outcome, Outcome):
+                return well_formed(outcome)
+        except (Exception, SystemExit) as error:  # noqa: BLE001 (another package's)
+            self._log_raised("provider_raised", claim, error)
+            return Unknown(error_class="provider_raised", reason=type(error).__name__, blameless=True)
         logger.error(
             "deliver.no_outcome channel=%s key=%s type=%s",
             claim.delivery.channel, claim.delivery.delivery_key, type(outcome).__name__,
         )  # fmt: skip
-        return Unknown(error_class="no_outcome", reason=f"the provider returned {type(outcome).__name__}")
+        what = f"the provider returned {type(outcome).__name__}"
+        return Unknown(error_class="no_outcome", reason=what, blameless=True)

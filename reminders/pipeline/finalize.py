@@ -72,7 +72,7 @@ class Finalize:
 
     def pipeline_fault(self, claim: Claim, error_class: str, reason: str) -> str:
         """Nothing was sent and the fault is ours: a dead letter for our own operators, not a storm of retries."""
-        report = Report(Rejected(error_class=error_class, reason=reason), duration_ms=0, body_hash=None)
+        report = Report(Rejected(error_class=error_class, reason=reason, blameless=True), duration_ms=0, body_hash=None)
         return self._commit(claim, report, Bury("unknown" if claim.uncertain else "pipeline"))
 
     def give_back(self, claim: Claim, seconds: float) -> str:

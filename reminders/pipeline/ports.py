@@ -206,6 +206,11 @@ class Claim:
     """Of the body that an earlier attempt sent; every later one must match it."""
     delays: tuple[float, ...] | None = None
     """Seconds between attempts that the tenant has set instead of the installation's; None if it has not."""
+    secret_mark: str | None = None
+    """Stands for the secrets of the destination's and its tenant's own, as they are since the last change of either; None
+    where neither has any. Before and after the slash: the destination's and the tenant's own mark."""
+    template_id: UUID | None = None
+    """The version of a template that the first claim pinned; None if the channel has none, or none was found."""
 
     @property
     def asks(self) -> bool:

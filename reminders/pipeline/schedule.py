@@ -2,18 +2,25 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Callable, Mapping
 from datetime import datetime
 from typing import Any
 
 from reminders.calendar.zones import load_zone, to_instant
-from reminders.domain.errors import InvalidInput
+from reminders.domain.allowed_places import AllowedPlaces, nothing_allowed
+from reminders.domain.errors import InvalidInput, NotPublic, RemindersError
 from reminders.domain.request import LIMITS, ReminderRequest, new_request
 from reminders.pipeline.provider import Provider
+from reminders.pipeline.tracing import origin
+
+logger = logging.getLogger(__name__)
 
 
 def to_request(
     providers: Callable[[str], Provider],
+    allowed_to: Callable[[str], AllowedPlaces] = nothing_allowed,
+    /,
     *,
     tenant_id: str,
     user_id: str,
@@ -27,7 +34,10 @@ def to_request(
     data: Mapping[str, Any] | None = None,
     expires_at: datetime | None = None,
 ) -> ReminderRequest:
-    """Check everything and derive the keys. `providers` finds a channel's provider or raises `InvalidInput`."""
+    """Check everything and derive the keys. `providers` finds a channel's provider or raises `InvalidInput`.
+
+    `allowed_to` tells which places a tenant is allowed; it is asked only where the destination would be refused.
+    """
     due_at = resolve_instant("due_at", due_at, zone)
     if expires_at is not None:
         expires_at = resolve_instant("expires_at", expires_at, zone)
@@ -47,8 +57,27 @@ def to_request(
         data=data,
         expires_at=expires_at,
     )
-    provider.check_destination(destination)
+    check_place(provider, tenant_id, destination, allowed_to)
     return request
+
+
+def check_place(
+    provider: Provider, tenant_id: str, destination: str, allowed_to: Callable[[str], AllowedPlaces]
+) -> None:
+    """Raise `InvalidInput` unless the tenant's reminders can be delivered there."""
+    try:
+        provider.check_destination(destination)
+    except NotPublic as refusal:
+        if not allowed_to(tenant_id).opens(refusal.host):
+            raise
+    except RemindersError:
+        raise
+    except Exception as error:  # noqa: BLE001 (another package's)
+        # Another package's fault must not end a whole import, and nothing is known to be right about the destination.
+        channel = provider.channel
+        logger.error("schedule.check_failed channel=%s: %s", channel, origin(error))  # noqa: TRY400 (not its text)
+        why = f"could not be checked: the provider of channel {channel} raised {type(error).__name__}"
+        raise InvalidInput("destination", why) from None
 
 
 def resolve_instant(field: str, value: object, zone: str | None) -> datetime:

@@ -30,7 +30,8 @@ class ForbiddenAddress(OSError):
 def resolve(host: str, port: int, call: Call, *, allow_private: bool) -> list[SocketAddress]:
     """The addresses of `host`, in the order the system prefers, within the call's deadline.
 
-    Raises `LookUpFailed`, `ForbiddenAddress` (unless `allow_private`; one private answer refuses all) or `TimeoutError`.
+    Raises `LookUpFailed`, `TimeoutError` or, unless `allow_private`, `ForbiddenAddress`: one address that is neither public
+    nor permitted refuses all.
     """
     try:
         ip_address(host)
@@ -38,9 +39,15 @@ def resolve(host: str, port: int, call: Call, *, allow_private: bool) -> list[So
         found = _look_up(host, port, call)
     else:
         found = _addresses(host, port, socket.AI_NUMERICHOST)
-    if not allow_private and not all(is_public(str(address[0])) for _, address in found):
+    inside = () if allow_private else not_public(found)
+    if inside and (call.allowance is None or not call.allowance.permits(host, inside)):
         raise ForbiddenAddress("the host leads to an address that is not public")
     return found[:MOST_ADDRESSES]
+
+
+def not_public(found: list[SocketAddress]) -> tuple[str, ...]:
+    """Those of the addresses that are not public."""
+    return tuple(address for _, (address, *_) in found if not is_public(address))
 
 
 def _addresses(host: str, port: int, flags: int = 0) -> list[SocketAddress]:

@@ -6,6 +6,7 @@ import http.client
 import os
 import ssl
 
+from reminders.domain.errors import ServiceUnavailable
 from reminders.domain.outcomes import Outcome, Rejected, Retry, Unknown
 from reminders.providers.address_guard import ForbiddenAddress, LookUpFailed
 from reminders.providers.deadline_sockets import TooMuchReceived
@@ -28,9 +29,14 @@ def outcome_of_failure(error: Exception, *, sent: bool) -> Outcome:
 def _before_sending(error: Exception) -> Outcome:
     match error:
         case ForbiddenAddress():
-            return Rejected("forbidden_address", str(error))
+            return Rejected("forbidden_address", str(error), blameless=True)
+        case ServiceUnavailable():
+            return Retry(
+                "allowance_unknown", "what the tenant is allowed cannot be read; nothing was sent", blameless=True
+            )
         case Unsendable() | http.client.InvalidURL() | UnicodeError():
-            return Rejected("unsendable", "the request cannot be written as HTTP: a header or the address is malformed")
+            reason = "the request cannot be written as HTTP: a header or the address is malformed"
+            return Rejected("unsendable", reason, blameless=True)
         case LookUpFailed():
             return Retry("dns", str(error))
         case TimeoutError():
@@ -44,7 +50,7 @@ def _before_sending(error: Exception) -> Outcome:
         case OSError():
             return Retry("connect_failed", f"no connection: {_system_reason(error)}")
         case _:
-            return Retry("internal", f"{type(error).__name__} on our side before anything was sent")
+            return Retry("internal", f"{type(error).__name__} on our side before anything was sent", blameless=True)
 
 
 def _after_sending(error: Exception) -> Outcome:
@@ -62,7 +68,7 @@ def _after_sending(error: Exception) -> Outcome:
         case OSError():
             return Unknown("connection_lost", f"the connection was lost: {_system_reason(error)}")
         case _:
-            return Unknown("internal", f"{type(error).__name__} on our side after the request was sent")
+            return Unknown("internal", f"{type(error).__name__} on our side after the request was sent", blameless=True)
 
 
 def _system_reason(error: OSError) -> str:

@@ -12,6 +12,8 @@ import time
 from collections.abc import Sequence
 from typing import Any
 
+from reminders.providers.allowance import Allowance
+
 MOST_RECEIVED = 256 * 1024
 """Bytes taken from the far side in one call, headers included."""
 
@@ -23,13 +25,16 @@ class TooMuchReceived(OSError):
 
 
 class Call:
-    """One request on its way: when it must be over, whether any of it may have left, how much came back."""
+    """One request on its way: when it must be over, where it may go besides public addresses, whether any of it may have
+    left, how much came back.
+    """
 
-    __slots__ = ("_ends_at", "_received", "sent")
+    __slots__ = ("_ends_at", "_received", "allowance", "sent")
 
-    def __init__(self, seconds: float) -> None:
+    def __init__(self, seconds: float, allowance: Allowance | None = None) -> None:
         self._ends_at = time.monotonic() + seconds
         self._received = 0
+        self.allowance = allowance
         self.sent = False
 
     def remaining(self) -> float:

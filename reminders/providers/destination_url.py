@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from functools import lru_cache
 from urllib.parse import SplitResult, quote, urlsplit
 
-from reminders.domain.errors import InvalidInput
+from reminders.domain.errors import InvalidInput, NotPublic
 from reminders.providers.public_addresses import is_public
 
 LONGEST = 2000
@@ -35,8 +35,11 @@ class Target:
 
 
 @lru_cache(maxsize=4096)
-def parse_destination(destination: str, *, allow_private: bool) -> Target:
+def parse_destination(destination: str, *, allow_private: bool, allow_inside: bool = False) -> Target:
     """Take a URL apart. Raises `InvalidInput("destination", ...)` with what is wrong with it.
+
+    Where nothing is wrong but that its host is not public, that is `NotPublic`; not so with `allow_inside`, for a tenant
+    who is allowed that host.
 
     With `allow_private` (development) `http` and addresses that are not public are accepted. A name is not looked up
     here: the address that it leads to is checked at every new connection.
@@ -53,9 +56,12 @@ def parse_destination(destination: str, *, allow_private: bool) -> Target:
     except ValueError:
         raise _invalid("is not a URL, or its host or port is malformed; ports are 1 to 65535") from None
     _check_form(destination, parts, allow_private=allow_private)
-    host = _checked_host(parts, allow_private=allow_private)
+    host, inside = _checked_host(parts)
     if port == 0 or parts.netloc.endswith(":"):
         raise _invalid("has no valid port; ports are 1 to 65535")
+    if inside and not allow_private and not allow_inside:
+        reason = "leads to this machine or into a private network, which is for development only, or for tenants who are allowed it"
+        raise NotPublic("destination", reason, host)
     path = quote(parts.path or "/", safe=_KEPT_IN_TARGET)
     if parts.query:
         path += "?" + quote(parts.query, safe=_KEPT_IN_TARGET)
@@ -77,7 +83,8 @@ def _check_form(destination: str, parts: SplitResult, *, allow_private: bool) ->
         raise _invalid("must not have a fragment (#...)")
 
 
-def _checked_host(parts: SplitResult, *, allow_private: bool) -> str:
+def _checked_host(parts: SplitResult) -> tuple[str, bool]:
+    """The host, and whether it is known not to be public without a look-up."""
     host = parts.hostname or ""
     if not host:
         raise _invalid("has no host")
@@ -100,13 +107,11 @@ def _checked_host(parts: SplitResult, *, allow_private: bool) -> str:
                 address = ipaddress.IPv4Address(host)
             except ValueError:
                 raise _invalid("holds an IPv4 address that is not four decimal numbers") from None
-    if not allow_private:
-        # A name of one label is completed by the resolver with the domains of our own network.
-        name = host.removesuffix(".")
-        inside = "." not in name or _INSIDE.fullmatch(name) if address is None else not is_public(address)
-        if inside:
-            raise _invalid("leads to this machine or into a private network, which is for development only")
-    return host
+    if address is not None:
+        return host, not is_public(address)
+    # A name of one label is completed by the resolver with the domains of our own network.
+    name = host.removesuffix(".")
+    return host, "." not in name or _INSIDE.fullmatch(name) is not None
 
 
 def _ascii_host(host: str) -> str:

@@ -13,17 +13,19 @@ import re
 import select
 import ssl
 import threading
-import traceback
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
 from reminders.domain.outcomes import Outcome
-from reminders.providers.address_guard import resolve
+from reminders.pipeline.tracing import origin
+from reminders.providers.address_guard import not_public, resolve
+from reminders.providers.allowance import Allowance
 from reminders.providers.call_failures import Unsendable, outcome_of_failure
 from reminders.providers.deadline_sockets import Call, DeadlineSocket, DeadlineTlsSocket, connect
 from reminders.providers.destination_url import Target
 from reminders.providers.idle_connections import IdleConnections
+from reminders.providers.tls import new_tls_context, wrap
 
 logger = logging.getLogger(__name__)
 
@@ -55,9 +57,16 @@ class HttpClient:
         self._lock = threading.Lock()
         self._tls_context: ssl.SSLContext | None = None
 
-    def post(self, target: Target, headers: Mapping[str, str], body: bytes, deadline: float) -> Answer | Outcome:
+    def post(
+        self,
+        target: Target,
+        headers: Mapping[str, str],
+        body: bytes,
+        deadline: float,
+        allowance: Allowance | None = None,
+    ) -> Answer | Outcome:
         """Send `body` once. Returns the answer, or what its absence means; within `deadline` seconds; never raises."""
-        return self._exchange("POST", target, headers, body, Call(deadline))
+        return self._exchange("POST", target, headers, body, Call(deadline, allowance))
 
     def get(self, target: Target, headers: Mapping[str, str], deadline: float) -> Answer | Outcome:
         """Ask once, in the same way. What stands for an absent answer is written for posts; it sent nothing."""
@@ -71,9 +80,7 @@ class HttpClient:
         except Exception as error:  # noqa: BLE001 (whatever happens, the attempt needs an outcome)
             outcome = outcome_of_failure(error, sent=call.sent)
             if outcome.error_class == "internal":
-                # Without the exception's text, which may hold the destination.
-                where = "".join(traceback.format_tb(error.__traceback__))
-                logger.error("%s during a call\n%s", type(error).__name__, where)  # noqa: TRY400
+                logger.error("During a call: %s", origin(error))  # noqa: TRY400 (not its text)
             return outcome
 
     def _request(
@@ -81,48 +88,52 @@ class HttpClient:
     ) -> Answer:
         if not all(_HEADER_VALUE.fullmatch(value) for value in headers.values()):
             raise Unsendable("a header value")
-        origin = (target.scheme, target.host, target.port)
-        connection = self._idle.take(origin) or self._connect(target, call)
+        connection = self._idle.take(_place(target)) or self._take_permitted(target, call.allowance)
+        connection = connection or self._connect(target, call)
         keep_seconds = 0.0
         try:
             answer, keep_seconds = connection.exchange(method, target.path, headers, body, call)
         finally:
             if keep_seconds > 0:
-                self._idle.keep(origin, connection, keep_seconds)
+                self._idle.keep(connection.kept_under, connection, keep_seconds)
             else:
                 connection.close()
         return answer
 
-    def _connect(self, target: Target, call: Call) -> _Connection:
-        sock = connect(resolve(target.host, target.port, call, allow_private=self._allow_private), call)
-        if target.scheme == "http":
-            return _Connection(target, sock)
+    def _take_permitted(self, target: Target, allowance: Allowance | None) -> _Connection | None:
+        """An open connection to an address that is not public, if the tenant whom it was opened for may still use it."""
+        if allowance is None or self._allow_private:
+            return None
+        connection = self._idle.take((*_place(target), allowance.tenant_id))
+        if connection is None:
+            return None
+        permitted = False
         try:
-            sock.settimeout(call.remaining())
-            tls_sock = self._tls().wrap_socket(sock, server_hostname=target.host.removesuffix("."))
-        except BaseException:
-            sock.close()
-            raise
-        assert isinstance(tls_sock, DeadlineTlsSocket)
-        return _Connection(target, tls_sock)
+            permitted = allowance.permits(target.host, connection.inside)
+        finally:
+            if not permitted:
+                connection.close()
+        return connection if permitted else None
+
+    def _connect(self, target: Target, call: Call) -> _Connection:
+        found = resolve(target.host, target.port, call, allow_private=self._allow_private)
+        sock = connect(found, call)
+        inside = () if self._allow_private else not_public(found)
+        # What is not public is one tenant's: another one has not been allowed it.
+        kept_under = (*_place(target), call.allowance.tenant_id) if inside and call.allowance else _place(target)
+        if target.scheme == "http":
+            return _Connection(target, sock, kept_under, inside)
+        return _Connection(target, wrap(sock, call, self._tls(), target.host), kept_under, inside)
 
     def _tls(self) -> ssl.SSLContext:
         with self._lock:
             if self._tls_context is None:
-                self._tls_context = _new_tls_context()
+                self._tls_context = new_tls_context()
             return self._tls_context
 
 
-def _new_tls_context() -> ssl.SSLContext:
-    context = ssl.create_default_context()
-    paths = ssl.get_default_verify_paths()
-    if not paths.cafile and not paths.capath:
-        # A slim image without a certificate store.
-        import certifi  # noqa: PLC0415 (only there)
-
-        context.load_verify_locations(certifi.where())
-    context.sslsocket_class = DeadlineTlsSocket
-    return context
+def _place(target: Target) -> tuple[str | int, ...]:
+    return target.scheme, target.host, target.port
 
 
 class _FinalResponse(http.client.HTTPResponse):
@@ -154,8 +165,16 @@ class _Connection(http.client.HTTPConnection):
     auto_open = 0
     sock: DeadlineSocket | DeadlineTlsSocket
 
-    def __init__(self, target: Target, sock: DeadlineSocket | DeadlineTlsSocket) -> None:
+    def __init__(
+        self,
+        target: Target,
+        sock: DeadlineSocket | DeadlineTlsSocket,
+        kept_under: tuple[str | int, ...],
+        inside: tuple[str, ...],
+    ) -> None:
         super().__init__(target.host, target.port)
+        self.kept_under = kept_under
+        self.inside = inside
         self.default_port = 443 if target.scheme == "https" else 80
         self.sock = sock
         self._outgoing: list[bytes] = []

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import threading
 import time
 from collections import OrderedDict
@@ -22,10 +23,18 @@ ConnectionT = TypeVar("ConnectionT", bound=Reusable)
 
 
 class IdleConnections(Generic[ConnectionT]):
-    """Keeps at most `limit` connections in all. The newest of an origin is used first, so that surplus ones age."""
+    """Keeps at most `limit` connections in all. The newest of an origin is used first, so that surplus ones age.
+
+    A forked child begins without any: its parent goes on using those that it has.
+    """
 
     def __init__(self, limit: int) -> None:
         self._limit = limit
+        self._begin()
+
+    def _begin(self) -> None:
+        self._pid = os.getpid()
+        # A new one in a child, too: in the moment of the fork another thread may have held it.
         self._lock = threading.Lock()
         self._by_origin: dict[Hashable, list[tuple[ConnectionT, float]]] = {}
         self._oldest_first: OrderedDict[int, Hashable] = OrderedDict()
@@ -36,6 +45,8 @@ class IdleConnections(Generic[ConnectionT]):
         One that the far side closed meanwhile is closed here and never returned: a request written to it would be
         lost, and nobody could say whether it was.
         """
+        if os.getpid() != self._pid:
+            self._begin()
         while True:
             with self._lock:
                 connections = self._by_origin.get(origin)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import re
 
 from reminders.domain.delivery import Delivery
 from reminders.domain.errors import InvalidInput
@@ -12,6 +13,7 @@ from reminders.settings import Settings
 
 BODY_FORMAT = 1
 LONGEST_DESTINATION = 200
+_CONTROL = re.compile("[\x00-\x1f\x7f-\x9f\ud800-\udfff]")
 logger = logging.getLogger("reminders.delivery")
 
 
@@ -31,9 +33,11 @@ class LogProvider:
         """Nothing is needed to write a line."""
 
     def check_destination(self, destination: str) -> None:
-        """Any text of 1 to 200 characters will do; it is not written anywhere."""
+        """Any text of 1 to 200 characters without controls will do; it is not written anywhere."""
         if not destination.strip() or len(destination) > LONGEST_DESTINATION:
             raise InvalidInput("destination", f"must have 1 to {LONGEST_DESTINATION} characters for channel log")
+        if _CONTROL.search(destination):
+            raise InvalidInput("destination", "holds a control character or broken text")
 
     def render(self, delivery: Delivery) -> bytes:
         """The line. Raises `ValueError` for a format it does not know."""

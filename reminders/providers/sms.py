@@ -7,11 +7,14 @@ and never sent again on our own. What `delivered` means here is that the gateway
 from __future__ import annotations
 
 import re
+from collections.abc import Mapping
 from functools import cached_property
-from typing import TYPE_CHECKING
+from types import MappingProxyType
+from typing import TYPE_CHECKING, Literal
 
 from reminders.domain.delivery import Delivery
 from reminders.domain.errors import SettingsError
+from reminders.domain.failing import through_relay
 from reminders.domain.look_ups import LookUp, Undecided
 from reminders.domain.outcomes import Outcome, Retry
 from reminders.domain.template import TemplateFault
@@ -29,6 +32,7 @@ AFTER_CLAIM = 60.0
 """Seconds after the end of a claim by which a gateway has done with what was sent under it, and lists it."""
 PART = "text"
 """The part of a template that is sent."""
+TEMPLATE_PARTS: Mapping[str, Literal["required", "optional"]] = MappingProxyType({PART: "required"})
 # Controls that phones do not show, and half surrogates, which no encoding can carry.
 _UNSENDABLE = re.compile("[\x00-\x08\x0b\x0e-\x1f\x7f-\x9f\ud800-\udfff]")
 
@@ -44,6 +48,7 @@ class SmsProvider:
     channel = CHANNEL
     deduplicates = False
     body_format = BODY_FORMAT
+    template_parts = TEMPLATE_PARTS
 
     def __init__(self, settings: Settings) -> None:
         self._settings = settings
@@ -77,8 +82,8 @@ class SmsProvider:
         try:
             gateway = self._gateway
         except SettingsError as error:
-            return Retry("not_configured", f"{error}; nothing was sent")
-        return gateway.send(delivery.destination, body.decode(), deadline)
+            return Retry("not_configured", f"{error}; nothing was sent", blameless=True)
+        return through_relay(gateway.send(delivery.destination, body.decode(), deadline))
 
     def look_up(self, delivery: Delivery, deadline: float) -> LookUp:
         """Look for the text at the gateway. Never `Absent`: a text that it does not list may still go out."""

@@ -180,11 +180,11 @@ def outcome_of(status: int, headers: Mapping[str, str], body: bytes, *, now: dat
     error_class = f"twilio_{code}" if code is not None else f"http_{status}"
     if refusal in PAUSES:
         scope, otherwise = PAUSES[refusal]
-        return Blocked(scope, after or otherwise, error_class, reason, status)
+        return Blocked(scope, after or otherwise, error_class, reason, status, passing=True)
     if status in _ACCOUNT_STATUSES:
         return Blocked("provider", CREDENTIALS_AGAIN_AFTER, error_class, reason, status)
     if status in {429, 503} and after is not None:
-        return Blocked("provider", after, error_class, reason, status)
+        return Blocked("provider", after, error_class, reason, status, passing=True)
     if status in _TRANSIENT or (status == 503 and code is not None):
         return Retry(error_class, reason, status)
     if 300 <= status <= 499:

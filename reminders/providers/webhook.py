@@ -17,11 +17,13 @@ from functools import lru_cache, partial
 from importlib.metadata import version
 from typing import TYPE_CHECKING
 
+from reminders.domain.allowed_places import AllowedPlaces, nothing_allowed
 from reminders.domain.delivery import Delivery
-from reminders.domain.errors import InvalidInput, SettingsError
+from reminders.domain.errors import InvalidInput, NotPublic, ServiceUnavailable, SettingsError
 from reminders.domain.outcomes import Outcome, Rejected, Retry
 from reminders.pipeline.provider import Provider
-from reminders.providers.destination_url import parse_destination
+from reminders.providers.allowance import Allowance
+from reminders.providers.destination_url import Target, parse_destination
 from reminders.providers.signing import derive_secret, sign
 from reminders.settings import Settings
 
@@ -42,12 +44,14 @@ class WebhookProvider:
 
     channel = CHANNEL
     deduplicates = True
+    signs = True
     body_format = BODY_FORMAT
 
     def __init__(self, settings: Settings, clock: Callable[[], float] = time.time) -> None:
         self._allow_private = settings.allow_private
         self._idle_limit = 4 * settings.concurrency
         self._clock = clock
+        self._allowed_to: Callable[[str], AllowedPlaces] = nothing_allowed
         self._secret_of: Callable[[str, str], bytes] | None = None
         if settings.webhook_secret is not None:
             master = settings.webhook_secret.reveal().encode()
@@ -64,6 +68,10 @@ class WebhookProvider:
                 "REMINDERS_WEBHOOK_SECRET is not set: without it webhooks cannot be signed; "
                 "set it to at least 24 random characters"
             )
+
+    def go_by(self, allowed_to: Callable[[str], AllowedPlaces]) -> None:
+        """See `reminders.pipeline.provider.GuardsPlaces`."""
+        self._allowed_to = allowed_to
 
     def check_destination(self, destination: str) -> None:
         """Raise `InvalidInput("destination", ...)` unless it is a URL that may be posted to."""
@@ -97,28 +105,41 @@ class WebhookProvider:
         from reminders.providers.webhook_outcomes import outcome_of  # noqa: PLC0415 (the same)
 
         if self._secret_of is None:
-            return Retry("not_configured", "REMINDERS_WEBHOOK_SECRET is not set; nothing was sent")
+            return Retry("not_configured", "REMINDERS_WEBHOOK_SECRET is not set; nothing was sent", blameless=True)
+        allowance = Allowance(delivery.tenant_id, self._allowed_to)
         try:
-            target = parse_destination(delivery.destination, allow_private=self._allow_private)
-            secret = self._secret_of(delivery.tenant_id, delivery.destination)
+            target = self._target(delivery.destination, allowance)
+            secrets = delivery.secrets or (self._secret_of(delivery.tenant_id, delivery.destination),)
             timestamp = int(self._clock())
             headers = {
                 "content-type": "application/json",
                 "user-agent": self._user_agent,
                 "webhook-id": delivery.delivery_key,
                 "webhook-timestamp": str(timestamp),
-                "webhook-signature": sign((secret,), delivery.delivery_key, timestamp, body),
+                "webhook-signature": sign(secrets, delivery.delivery_key, timestamp, body),
                 "Idempotency-Key": delivery.delivery_key,
                 "reminders-attempt": str(delivery.attempt),
             }
         except InvalidInput as error:
-            return Rejected("unsendable", str(error))
+            return Rejected("unsendable", str(error), blameless=True)
         except UnicodeError:
-            return Rejected("unsendable", "the tenant or the delivery key is not valid text")
-        answer = self._http().post(target, headers, body, deadline)
+            return Rejected("unsendable", "the tenant or the delivery key is not valid text", blameless=True)
+        except ServiceUnavailable:
+            return Retry(
+                "allowance_unknown", "what the tenant is allowed cannot be read; nothing was sent", blameless=True
+            )
+        answer = self._http().post(target, headers, body, deadline, allowance)
         if isinstance(answer, Answer):
             return outcome_of(answer.status, answer.headers, answer.body, now=datetime.now(UTC))
         return answer
+
+    def _target(self, destination: str, allowance: Allowance) -> Target:
+        try:
+            return parse_destination(destination, allow_private=self._allow_private)
+        except NotPublic as refusal:
+            if not allowance.opens(refusal.host):
+                raise
+            return parse_destination(destination, allow_private=False, allow_inside=True)
 
     def _http(self) -> HttpClient:
         from reminders.providers.http_client import HttpClient  # noqa: PLC0415 (the same)

@@ -15,6 +15,8 @@ What stands here is the kit; importing it imports nothing else. The reference re
     report.py         what it tells: an event for each delivery, and counts
     lines.py          those events as lines on a terminal or for a program
     misbehaviour.py   scripted refusals for demonstrations; a real receiver has nothing of this
+
+    mail_catcher.py   for channel `email`: a mail server for this machine that delivers nothing
 """
 
 from reminders.receiver.kit import (

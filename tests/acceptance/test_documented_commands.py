@@ -20,6 +20,11 @@ SAMPLE = (
     "tenant_id,user_id,kind,channel,destination,due_at,zone,reference\n"
     "shop,ada,payment_due,log,anywhere,2035-01-01 09:00,Europe/Berlin,order-18\n"
 )
+TEMPLATE = {
+    "due.subject.txt": "Your payment is due\n",
+    "due.txt": 'Dear customer, {{ data.amount | fixed(2) }} EUR for order {{ data.order }} are due on\n{{ due_at | local("%d.%m.%Y") }}.\n',
+}
+SUPPRESSIONS = "user_id,kind\nbea,newsletter\n"
 STAYS = ("reminders up", "reminders receiver", "reminders worker")
 """These run until they are stopped."""
 ELSEWHERE = {
@@ -92,6 +97,9 @@ def newcomer(home: Path, tmp_path: Path) -> Iterator[Newcomer]:
         probe.bind(("127.0.0.1", 0))
         port = probe.getsockname()[1]
     (tmp_path / "reminders.csv").write_text(SAMPLE)
+    for name, text in TEMPLATE.items():
+        (tmp_path / name).write_text(text)
+    (tmp_path / "suppressions.csv").write_text(SUPPRESSIONS)
     newcomer = Newcomer(tmp_path, home, port)
     yield newcomer
     newcomer.leave()

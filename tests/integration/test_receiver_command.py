@@ -239,3 +239,17 @@ def test_what_is_wrong_is_said_in_a_line_or_two(environ, tmp_path, arguments, ad
     assert message in ended.stderr
     assert "Traceback" not in ended.stderr
     assert "hunter2" not in ended.stderr
+
+
+def test_during_a_rotation_it_takes_the_old_and_the_new_secret(environ):
+    old, new, foreign = (bytes([number]) * 32 for number in (1, 2, 3))
+    given = {**environ, "RECEIVER_SECRET": f"{format_secret(old)} {format_secret(new)}"}
+    provider = sender(Secret("a master secret of an installation"))
+    with running(given, "--port", "0") as one:
+        url = one.url()
+        for number, secrets in enumerate([(old,), (new,), (new, old), (foreign, new)]):
+            assert send(provider, url, delivery_key=f"dk_{number}", secrets=secrets) == Delivered(
+                f"effect-{number + 1}", 200
+            )
+        for secrets in [(foreign,), ()]:
+            assert isinstance(send(provider, url, delivery_key="dk_9", secrets=secrets), Rejected)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import gzip
 import socket
 import struct
 import threading
@@ -113,7 +114,28 @@ def drips_interim_answers(connection, over):
     drip(connection, over, b"HTTP/1.1 102 Processing\r\n\r\n")
 
 
-@pytest.mark.parametrize("talk", [never_answers, drips_the_status_line, drips_the_head, drips_interim_answers])
+def drips_header_after_header(connection, over):
+    read_request(connection)
+    connection.sendall(b"HTTP/1.1 200 OK\r\n")
+    drip(connection, over, b"X: y\r\n")
+
+
+def drips_blanks_before_the_answer(connection, over):
+    read_request(connection)
+    drip(connection, over, b" ")
+
+
+@pytest.mark.parametrize(
+    "talk",
+    [
+        never_answers,
+        drips_blanks_before_the_answer,
+        drips_the_status_line,
+        drips_the_head,
+        drips_header_after_header,
+        drips_interim_answers,
+    ],
+)
 def test_no_answer_in_time_is_unknown(serve, talk):
     outcome, seconds = post(serve(talk))
     assert outcome == NO_ANSWER
@@ -125,6 +147,13 @@ def test_no_answer_in_time_is_unknown(serve, talk):
     [
         (b"HTTP/1.1 200 OK\r\nContent-Length: 1000000\r\n\r\n", Delivered(None, 200)),
         (b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\nffff\r\n", Delivered(None, 200)),
+        (b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n", Delivered(None, 200)),
+        (b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n1;", Delivered(None, 200)),
+        (b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n0\r\nX: ", Delivered(None, 200)),
+        (
+            b"HTTP/1.1 200 OK\r\nContent-Encoding: gzip\r\n\r\n" + gzip.compress(b"\0" * 10_000_000)[:200],
+            Delivered(None, 200),
+        ),
         (b"HTTP/1.1 200 OK\r\n\r\n", Delivered(None, 200)),
         (b"HTTP/1.1 500 No\r\nContent-Length: 1000000\r\n\r\n", Unknown("http_500", "HTTP 500", 500)),
     ],
@@ -138,6 +167,21 @@ def test_a_dripping_body_changes_nothing_about_the_status(serve, head, expected)
     outcome, seconds = post(serve(talk))
     assert outcome == expected
     assert seconds < BOUND
+
+
+def test_a_byte_a_second_holds_a_thread_no_longer_than_the_deadline(serve):
+    """The bound that the documentation states: the deadline, and a moment for what is done before and after."""
+
+    def talk(connection, over):
+        read_request(connection)
+        for byte in b"HTTP/1.1 200 OK\r\nX: " + b"y" * 100:
+            if over.wait(1.0):
+                return
+            connection.sendall(bytes([byte]))
+
+    outcome, seconds = post(serve(talk), 2.5)
+    assert outcome == NO_ANSWER
+    assert 2.5 <= seconds < 3.5
 
 
 def test_what_is_left_of_the_deadline_bounds_the_next_read():

@@ -26,7 +26,7 @@ from reminders.providers.public_addresses import is_public
 from reminders.providers.webhook import WebhookProvider
 from reminders.settings import Secret, Settings
 
-FORBIDDEN = Rejected("forbidden_address", "the host leads to an address that is not public")
+FORBIDDEN = Rejected("forbidden_address", "the host leads to an address that is not public", blameless=True)
 
 
 class Outside:

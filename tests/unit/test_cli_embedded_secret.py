@@ -8,8 +8,9 @@ from dataclasses import replace
 import pytest
 
 from reminders.domain.errors import SettingsError
-from reminders.embedded_secret import FILE_NAME, development_secret, with_laptop_defaults
+from reminders.embedded_secret import FILE_NAME, KEY_FILE_NAME, development_secret, with_laptop_defaults
 from reminders.settings import Secret, Settings
+from reminders.settings_values import encryption_keys
 
 
 @pytest.fixture
@@ -63,10 +64,20 @@ def test_laptop_defaults_are_said_once(home, caplog):
 
 
 def test_what_is_set_stands(home):
-    given = Settings(home=home, webhook_secret=Secret("chosen"))
+    given = Settings(home=home, webhook_secret=Secret("chosen"), keys=(Secret("chosen too"),))
     assert with_laptop_defaults(given, {"REMINDERS_ALLOW_PRIVATE": "no"}) == given
     assert with_laptop_defaults(given, {}) == replace(given, allow_private=True)
     assert not home.exists()
+
+
+def test_the_encryption_key_is_made_once_for_its_owner_alone(home):
+    (key,) = with_laptop_defaults(Settings(home=home), {}).keys
+    assert with_laptop_defaults(Settings(home=home), {}).keys == (key,)
+    assert encryption_keys(key.reveal()) == (key.reveal(),)
+    assert stat.S_IMODE((home / KEY_FILE_NAME).stat().st_mode) == 0o600
+    (home / KEY_FILE_NAME).write_text("cut off")
+    with pytest.raises(SettingsError, match="holds no encryption key\nRemove the file, or set REMINDERS_KEYS"):
+        with_laptop_defaults(Settings(home=home), {})
 
 
 @pytest.mark.parametrize("address", ["database_url", "redis_url"])

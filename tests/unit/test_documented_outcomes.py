@@ -12,6 +12,7 @@ from pathlib import Path
 
 import pytest
 
+from reminders.domain.errors import ServiceUnavailable
 from reminders.domain.outcomes import Blocked, Outcome, Rejected, Unknown
 from reminders.domain.retry_policy import Bury, Deliver, OnUnknown, Park, Wait, as_known, decide
 from reminders.providers import webhook_outcomes
@@ -64,11 +65,12 @@ BEFORE = [
     failures("no TLS: untrusted, another name, plain HTTP", ssl.SSLError(), "test_an_untrusted_certificate_is_a_retry_and_nothing_is_sent", "test_a_certificate_for_another_name_is_a_retry", "test_plain_http_behind_https_is_a_retry", sent=False),
     failures("the deadline passes, however slow the handshake", TimeoutError(), "test_a_host_that_does_not_accept_is_a_retry", "test_a_handshake_without_end_is_a_retry", "test_a_look_up_that_takes_too_long_sends_nothing", sent=False),
     failures("a fault on our side", RuntimeError(), "test_failures", sent=False),
-    failures("an address that is not public", ForbiddenAddress("x"), "test_outside_development_no_connection_is_made_to_a_private_address", "test_a_name_with_one_answer_that_is_not_public_is_not_called", sent=False),
-    failures("what cannot be written as HTTP, or may no longer be a destination", Unsendable("x"), "test_failures", "test_a_place_that_is_not_public_is_refused_however_it_is_written", sent=False),
+    failures("what the tenant is allowed cannot be read", ServiceUnavailable("x"), "test_while_it_cannot_be_asked_nothing_is_sent_and_the_destination_is_not_blamed", sent=False),
+    failures("an address that is not public", ForbiddenAddress("x"), "test_outside_development_no_connection_is_made_to_a_private_address", "test_a_name_with_one_answer_that_is_not_public_is_not_called", "test_one_address_that_is_not_allowed_refuses_all", sent=False),
+    failures("what cannot be written as HTTP, or may no longer be a destination", Unsendable("x"), "test_a_key_that_fits_into_no_header_is_not_sent", "test_a_place_that_is_not_public_is_refused_however_it_is_written", sent=False),
 ]  # fmt: skip
 AFTER = [
-    failures("no answer before the deadline, however it drips", TimeoutError(), "test_no_answer_in_time_is_unknown", "test_a_far_side_that_does_not_read_a_large_body", "test_a_dripping_answer_over_tls_ends_at_the_deadline", sent=True),
+    failures("no answer before the deadline, however it drips", TimeoutError(), "test_no_answer_in_time_is_unknown", "test_a_far_side_that_does_not_read_a_large_body", "test_a_dripping_answer_over_tls_ends_at_the_deadline", "test_a_byte_a_second_holds_a_thread_no_longer_than_the_deadline", sent=True),
     failures("closed without an answer, also after an interim one", http.client.RemoteDisconnected(), "test_a_connection_lost_after_the_request_was_read_is_unknown", "test_an_interim_answer_alone_is_none", sent=True),
     failures("reset without an answer", ConnectionResetError(), "test_a_connection_lost_after_the_request_was_read_is_unknown", sent=True),
     failures("the TLS connection breaks", ssl.SSLError(), "test_failures", sent=True),

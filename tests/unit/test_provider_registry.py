@@ -128,3 +128,85 @@ def test_log_destinations(destination, accepted):
     else:
         with pytest.raises(InvalidInput, match=r"^destination: must have 1 to 200 characters"):
             provider.check_destination(destination)
+
+
+class Whole:
+    channel, deduplicates, body_format = "fax", True, 1
+
+    def ready(self): ...
+
+    def check_destination(self, destination): ...
+
+    def render(self, delivery): ...
+
+    def send(self, delivery, body, deadline): ...
+
+
+def made_by(factory, monkeypatch, installed):
+    monkeypatch.setattr(sys.modules[__name__], "FACTORY", factory, raising=False)
+    installed(("fax", f"{__name__}:FACTORY"))
+    monkeypatch.setitem(sys.modules, __name__, sys.modules[__name__])
+    return registry.load("fax", Settings())
+
+
+def test_what_has_the_form_of_a_provider_is_taken(installed, monkeypatch):
+    assert isinstance(made_by(lambda _: Whole(), monkeypatch, installed), Whole)
+
+
+@pytest.mark.parametrize(
+    ("changed", "words"),
+    [
+        ({"deduplicates": "no"}, "must have a bool as deduplicates"),
+        ({"deduplicates": None}, "must have a bool as deduplicates"),
+        ({"body_format": "1"}, "1 or more as body_format"),
+        ({"body_format": True}, "1 or more as body_format"),
+        ({"body_format": 0}, "1 or more as body_format"),
+        ({"body_format": 2**31}, "1 or more as body_format"),
+        ({"channel": None}, "calls itself None"),
+        ({"look_up": None}, "it has look_up, and looks_up is None"),
+        ({"look_up": None, "looks_up": True}, "settle is None, not a number of seconds"),
+        ({"look_up": None, "looks_up": True, "settle": float("inf")}, "settle is inf"),
+        ({"look_up": None, "looks_up": True, "settle": True}, "settle is True"),
+        ({"template_parts": ("text",)}, "cannot have templates: template_parts must say"),
+        ({"template_parts": {"body": "required"}}, "cannot have templates"),
+        ({"template_parts": {"text": True}}, "cannot have templates"),
+    ],
+)
+def test_what_the_ledger_could_not_keep_is_refused(installed, monkeypatch, changed, words):
+    other = type("Other", (Whole,), changed)
+    with pytest.raises(SettingsError, match=words):
+        made_by(lambda _: other(), monkeypatch, installed)
+
+
+def test_what_lacks_parts_is_refused_with_their_names(installed, monkeypatch):
+    class Half:
+        channel, body_format = "fax", 1
+
+    with pytest.raises(SettingsError, match="lacks deduplicates, ready, check_destination, render, send; see docs"):
+        made_by(lambda _: Half(), monkeypatch, installed)
+    with pytest.raises(SettingsError, match="lacks channel"):
+        made_by(lambda _: None, monkeypatch, installed)
+
+
+def test_a_factory_that_raises_is_a_fault_of_the_installation_and_discloses_nothing(installed, monkeypatch):
+    def factory(_):
+        raise ValueError("token hunter22")
+
+    with pytest.raises(SettingsError, match=f"channel fax by {__name__}:FACTORY raised ValueError$"):
+        made_by(factory, monkeypatch, installed)
+
+
+def test_a_module_that_raises_when_it_is_imported_is_one_too(installed, tmp_path, monkeypatch):
+    (tmp_path / "broken_fax.py").write_text("raise ValueError('hunter22')\n")
+    monkeypatch.syspath_prepend(tmp_path)
+    installed(("fax", "broken_fax:provider"))
+    with pytest.raises(SettingsError, match=r"importing broken_fax:provider for channel fax raised ValueError$"):
+        registry.load("fax", Settings())
+
+
+def test_what_authors_import_from_us_is_all_there():
+    import reminders.providers as public
+
+    assert [name for name in public.__all__ if not hasattr(public, name)] == []
+    with pytest.raises(AttributeError, match="no attribute 'Telex'"):
+        public.Telex  # noqa: B018

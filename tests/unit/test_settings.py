@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import base64
 import logging
 from dataclasses import fields
 from pathlib import Path
@@ -18,6 +19,8 @@ SECRETS = {
     "REMINDERS_WEBHOOK_SECRET": "hunter22-hunter22-hunter22",
     "REMINDERS_FLOWER_AUTH": "ops:hunter22",
     "REMINDERS_SMS_URL": "twilio://AC17:hunter22@gateway?from=Acme",
+    "REMINDERS_SMTP_URL": "smtp://shop:hunter22@mail.example",
+    "REMINDERS_KEYS": "hunter22hunter22hunter22hunter22hunter22hun=",
 }
 
 
@@ -73,6 +76,7 @@ def test_every_fault_is_reported_at_once_under_its_name():
         ("SCHEMA", "pg_own"), ("SCHEMA", "a;b"), ("SCHEMA", "x" * 32), ("SCHEMA", "1a"), ("SCHEMA", 'a"b'), ("SCHEMA", "Ä"),
         ("WEBHOOK_SECRET", "short"), ("FLOWER_AUTH", "nopassword"), ("FLOWER_AUTH", ":longenough"), ("FLOWER_AUTH", "a:short"),
         ("ALLOW_PRIVATE", "2"), ("RETENTION", "90"), ("RETENTION", "23h"), ("RETENTION", "for ever"),
+        ("SMTP_URL", "http://h"), ("MAIL_FROM", "Shop"), ("UNSUBSCRIBE_URL", "http://shop.example/u"),
     ],
 )  # fmt: skip
 def test_a_bad_value_is_refused(name, bad):
@@ -94,6 +98,27 @@ def test_a_bad_value_is_refused(name, bad):
 def test_a_bad_combination_names_both(environ, names):
     lines = faults(**environ)
     assert any(all(PREFIX + name in line for name in names) for line in lines)
+
+
+ONE, OTHER = (base64.urlsafe_b64encode(bytes([number]) * 32).decode() for number in (1, 2))
+
+
+@pytest.mark.parametrize("text", [f"{ONE},{OTHER}", f" {ONE} \n {OTHER},", f"{ONE}, {OTHER}"])
+def test_keys_are_a_list_newest_first(text):
+    assert load({"REMINDERS_KEYS": text}).keys == (Secret(ONE), Secret(OTHER))
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        (f"{ONE},{OTHER[:-2]}", "key 2 is not 32 bytes"), (f"{ONE}{OTHER}", "key 1 is not 32 bytes"), ("x" * 44, "key 1 is not"),
+        (f"{ONE} {OTHER} {ONE}", "key 3 is there twice"), (" , ", "is empty"), ("ä" * 43 + "=", "key 1 is not"),
+    ],
+)  # fmt: skip
+def test_the_fault_of_keys_is_named_and_no_key_repeated(text, said):
+    (line,) = faults(KEYS=text)
+    assert said in line
+    assert not any(key[:12] in line for key in text.replace(",", " ").split())
 
 
 @pytest.mark.parametrize("shown", [repr, str, lambda found: "%s" % found, lambda found: f"{found!r}"])  # noqa: UP031
@@ -138,7 +163,7 @@ def test_a_reserved_name_says_that_it_has_no_effect_yet(name, caplog):
 def test_every_setting_can_be_set_and_none_is_both_known_and_reserved():
     known = {field.name.upper() for field in fields(Settings)}
     assert not known & LATER_RELEASES
-    for name in known - {"DATABASE_URL", "REDIS_URL"}:
+    for name in known - {"DATABASE_URL", "REDIS_URL", "EXTRAS"}:
         assert faults(**{name: "\x00"}) if name != "HOME" else True
 
 
@@ -177,3 +202,25 @@ def test_an_address_that_can_be_none_is_refused_with_the_right_form(name, bad, s
 )  # fmt: skip
 def test_usual_addresses_are_taken(environ):
     check_addresses(load(environ))
+
+
+def test_what_begins_with_x_is_handed_on_to_the_providers_of_other_packages(caplog):
+    found = load({"REMINDERS_X_CHAT_TOKEN": "hunter22", "REMINDERS_X_FAX": "", "REMINDERS_X_A": "1"})
+    assert found.x("CHAT_TOKEN") == "hunter22"
+    assert found.x("A") == "1"
+    assert (found.x("FAX"), found.x("OTHER")) == (None, None)
+    assert "hunter22" not in repr(found)
+    assert caplog.records == []
+    # Providers are cached by their settings.
+    assert hash(found) == hash(load({"REMINDERS_X_A": "1", "REMINDERS_X_CHAT_TOKEN": "hunter22"}))
+    assert found != load({"REMINDERS_X_A": "2", "REMINDERS_X_CHAT_TOKEN": "hunter22"})
+
+
+@pytest.mark.parametrize(("text", "seconds"), [("", 5 * 86400.0), ("never", 0.0), ("0", 0.0), ("36h", 36 * 3600.0)])
+def test_failing_destinations_are_disabled_after_days_or_never(text, seconds):
+    assert load({"REMINDERS_DISABLE_AFTER": text}).disable_after == seconds
+
+
+def test_disable_after_is_no_other_word():
+    with pytest.raises(SettingsError, match="REMINDERS_DISABLE_AFTER: 'soon' is no duration"):
+        load({"REMINDERS_DISABLE_AFTER": "soon"})

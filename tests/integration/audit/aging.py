@@ -7,6 +7,7 @@ from datetime import datetime, timedelta
 from typing import Any
 
 from integration.ledger.world import CLAIM, MAX_ATTEMPTS, MAX_WAIT, ScriptedProvider, World
+from own_keys import KEYRING
 from reminders.domain.outcomes import Rejected, Retry, Unknown
 from reminders.ledger.audit import Audit, AuditPolicy, audit
 from reminders.pipeline.ports import Claim, Report
@@ -14,7 +15,7 @@ from reminders.pipeline.ports import Claim, Report
 AGAIN = Retry("busy", "try later", status_code=503)
 LOST = Unknown("timeout", "no answer", timed_out=True)
 NO = Rejected("gone", "refused", status_code=404)
-POLICY = AuditPolicy(MAX_ATTEMPTS, MAX_WAIT, 7 * 86400.0, 256)
+POLICY = AuditPolicy(MAX_ATTEMPTS, MAX_WAIT, 7 * 86400.0, 256, KEYRING.fingerprints)
 MINUTE, HOUR, DAY = 60.0, 3600.0, 86400.0
 HASH = b"\x01" * 32
 

@@ -7,11 +7,14 @@ from functools import partial
 
 import reminders
 from integration.audit.aging import AGAIN, DAY, HOUR, LOST, MINUTE, NO
+from integration.audit.consent_stories import CONSENT_STORIES
 from integration.audit.pause_stories import PAUSE_STORIES
 from integration.audit.place_stories import PLACE_STORIES
 from integration.audit.purge_stories import PURGE_STORIES
+from integration.audit.secret_stories import SECRET_STORIES
 from integration.audit.series_stories import SERIES_STORIES
 from integration.audit.shutdown_stories import SHUTDOWN_STORIES
+from integration.audit.template_stories import TEMPLATE_STORIES
 from integration.ledger.world import CLAIM, NOW, AskedProvider, ScriptedProvider
 from reminders.domain.look_ups import Absent, Found, Undecided
 from reminders.domain.outcomes import Delivered
@@ -283,6 +286,9 @@ STORIES = {
     **SERIES_STORIES,
     **SHUTDOWN_STORIES,
     **PAUSE_STORIES,
+    **SECRET_STORIES,
+    **TEMPLATE_STORIES,
+    **CONSENT_STORIES,
     "convicted": convicted,
     "convicted and redriven": lambda w: w.redrive(convicted(w), checked=True),
     "late retry": lambda w: late(w, AGAIN),

@@ -9,13 +9,17 @@ import pytest
 
 import reminders
 from integration.audit.aging import AGAIN, DAY, HASH, LOST, MINUTE, NO
+from integration.audit.consent_stories import quiet, suppressed
 from integration.audit.pause_stories import held_only, held_then_resumed
+from integration.audit.secret_stories import rotated
 from integration.audit.series_stories import only_series, with_a_turn_moved
 from integration.audit.series_stories import planned as planned_by_a_series
+from integration.audit.template_stories import written
 from integration.ledger.world import CLAIM, NOW, REDELIVER, RETRY
 from reminders.domain.errors import InvalidInput
 from reminders.domain.outcomes import Delivered
 from reminders.ledger.audit import CHECKS
+from reminders.ledger.rotating import SecretPlace
 from reminders.pipeline.ports import Report
 
 DONE = Delivered("r")
@@ -99,6 +103,12 @@ def moved(w):
     made = w.ended(AGAIN)
     w.committed(reminders.reschedule, made.id, due_at=NOW + timedelta(days=1))
     return made
+
+
+def with_own_secret(w):
+    rotated(w, SecretPlace("tenant-z", "log"))
+    rotated(w)
+    return w.schedule(due_at=NOW + timedelta(days=40))
 
 
 def a_second_letter(w):
@@ -193,6 +203,31 @@ PLANTS = {
         "INSERT INTO reminders.destinations (id, tenant_id, channel, address, disabled_at, disabled_reason)"
         " SELECT destination_id, tenant_id, channel, destination, now() - interval '1 minute', 'x' FROM reminders.reminders WHERE id = '{id}'",
     ),
+    "mark_without_secret": planted(with_own_secret, "DELETE FROM reminders.secrets WHERE destination_id IS NOT NULL", id_of=lambda _: None),
+    "secret_without_mark": planted(with_own_secret, "UPDATE reminders.destinations SET secret_mark = NULL", id_of=lambda _: None),
+    "secret_key_missing": planted(with_own_secret, "UPDATE reminders.secrets SET key_fingerprint = 'lost' WHERE NOT inherited AND destination_id IS NULL", id_of=lambda _: None),
+    "pinned_template_gone": planted(
+        written, "DELETE FROM reminders.active_templates", "DELETE FROM reminders.templates"
+    ),
+    "foreign_template_pinned": planted(
+        written,
+        "INSERT INTO reminders.templates (id, tenant_id, kind, channel, locale, version, parts, actor, host)"
+        " VALUES (gen_random_uuid(), 'tenant-z', 'note', 'log', '', 1, '{{}}', 'x', 'x')",
+        "UPDATE reminders.notification_deliveries SET template_id = (SELECT id FROM reminders.templates WHERE tenant_id = 'tenant-z')"
+        " WHERE delivery_key = '{key}'",
+    ),
+    "claim_while_suppressed": planted(
+        ended(DONE, user_id="user-2"),
+        "INSERT INTO reminders.suppressions (id, tenant_id, user_id, reason, source, actor, suppressed_at)"
+        " VALUES (gen_random_uuid(), 'tenant-a', 'user-2', 'r', 's', 'a', now() - interval '1 hour')",
+    ),
+    "claim_in_quiet_hours": planted(
+        ended(DONE, user_id="user-2"),
+        "INSERT INTO reminders.recipients (tenant_id, user_id, zone, quiet_from, quiet_to, changed_at)"
+        " VALUES ('tenant-a', 'user-2', 'UTC', (now() AT TIME ZONE 'UTC' - interval '2 hours')::time(0), (now() AT TIME ZONE 'UTC' + interval '2 hours')::time(0), now() - interval '1 day')",
+    ),
+    "suppressed_by_nothing": planted(suppressed, "DELETE FROM reminders.suppressions"),
+    "quiet_for_too_long": planted(quiet, DUE.format("wake_at = now() + interval '60 hours', quiet_until = now() + interval '60 hours'")),
     "series_not_planned": planted(only_series, SERIES.format("plan_at = now() - interval '6 minutes'"), id_of=lambda _: None),
     "series_faulty": planted(only_series, SERIES.format("fault = 'InvalidInput: zone'"), id_of=lambda _: None),
     "series_planned_ahead": planted(with_a_turn_moved, "UPDATE reminders.reminders SET moved_at = NULL", id_of=lambda _: None),

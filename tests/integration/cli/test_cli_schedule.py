@@ -110,7 +110,7 @@ REFUSED = [
     ({"user": "u\udcff"}, "--user: contains a lone surrogate (U+DCFF) at position 1"),
     ({"user": "u" * 257}, "--user: has 257 characters; at most 256 are allowed"),
     ({"kind": "a\nb"}, "--kind: contains a control character (U+000A)"),
-    ({"channel": "pigeon"}, "--channel: 'pigeon' is not installed; known channels: log, "),
+    ({"channel": "pigeon"}, "--channel: 'pigeon' is not installed; known channels: "),
     ({"channel": "\0"}, "--channel: "),
     ({"reference": "\udc80"}, "--reference: contains a lone surrogate"),
     ({"reference": ""}, "--reference: is empty"),

@@ -128,6 +128,24 @@ def expired_and_then_reported_delivered(world):
     return made
 
 
+def suppress(world, made):
+    return world.committed(reminders.suppress, tenant_id="tenant-a", user_id="user-1", reason="unsubscribed")
+
+
+def suppressed(world, made, stage=published, at=0.0):
+    """Withdrawn between publish and claim."""
+    stage(world, made, at)
+    suppress(world, made)
+    assert world.deliver(ScriptedProvider(), now=world.lapse(at))(made.id, made.delivery_key) == "suppressed"
+    return made
+
+
+def suppressed_while_waiting_too_long(world):
+    made = world.schedule()
+    suppress(world, made)
+    return waited_too_long(world, made)
+
+
 def held(world, made, at=0.0):
     pauses.held(world, made, at)
     return made
@@ -162,6 +180,9 @@ REMINDER_DRIVERS = {
     ("pending", "expired"): lambda w: given_up(w, w.schedule(expires_at=NOW + timedelta(hours=1))),
     ("leased", "expired"): lambda w: expired(w, leased),
     ("published", "expired"): lambda w: expired(w, published),
+    ("pending", "suppressed"): suppressed_while_waiting_too_long,
+    ("leased", "suppressed"): lambda w: suppressed(w, w.schedule(), leased),
+    ("published", "suppressed"): lambda w: suppressed(w, w.schedule()),
     ("leased", "dead"): lambda w: cancel(w, leased(w, ended(w, LOST), 60)),
     ("published", "dead"): lambda w: refused_claim(w, ended(w, LOST), published, 10 * 86400),
     ("pending", "delivered"): lambda w: given_up(w, frozen(w, expires_at=NOW + timedelta(hours=1))),
@@ -186,6 +207,7 @@ REMINDER_DRIVERS = {
     ("held", "dead"): lambda w: cancel(w, held(w, ended(w, LOST), 60)),
     ("held", "delivered"): lambda w: given_up(w, held(w, frozen(w, expires_at=NOW + timedelta(hours=1)), LATE)),
     ("cancelled", "pending"): lambda w: move(w, cancelled(w, w.schedule())),
+    ("suppressed", "pending"): lambda w: move(w, suppressed(w, w.schedule())),
     ("expired", "pending"): lambda w: move(w, expired(w, published)),
     ("dead", "pending"): lambda w: w.redrive(ended(w, NO)),
     ("dead", "delivered"): lambda w: w.redrive(frozen(w, deduplicates=False)),
@@ -202,6 +224,7 @@ DELIVERY_DRIVERS = {
     ("sending", "cancelled"): lambda w: cancelled_under_a_claim(w, NO),
     ("retrying", "delivered"): lambda w: refused_claim(w, frozen(w), published, LATE),
     ("retrying", "expired"): expired_while_parked,
+    ("retrying", "suppressed"): lambda w: suppressed(w, ended(w, AGAIN), at=60.0),
     ("retrying", "dead"): lambda w: waited_too_long(w, ended(w, AGAIN)),
     ("retrying", "unknown"): lambda w: cancel(w, ended(w, LOST)),
     ("retrying", "cancelled"): lambda w: cancel(w, ended(w, AGAIN)),
@@ -210,6 +233,7 @@ DELIVERY_DRIVERS = {
     ("dead", "superseded"): lambda w: move(w, ended(w, NO)),
     ("expired", "superseded"): lambda w: move(w, expired_while_parked(w)),
     ("cancelled", "superseded"): lambda w: move(w, cancelled(w, ended(w, AGAIN))),
+    ("suppressed", "superseded"): lambda w: move(w, suppressed(w, ended(w, AGAIN), at=60.0)),
     ("dead", "retrying"): lambda w: w.redrive(ended(w, NO)),
     ("unknown", "cancelled"): lambda w: operators.not_sent(w, cancelled_while_unknown(w)),
     ("unknown", "dead"): lambda w: operators.not_sent(w, ended(w, LOST, deduplicates=False)),

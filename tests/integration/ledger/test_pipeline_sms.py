@@ -13,6 +13,8 @@ from integration.ledger.world import CLAIM, MAX_ATTEMPTS, MAX_WAIT, World
 from integration.sms_scripted import ScriptedGateway, kept, raw, refused
 from reminders.domain.errors import InvalidInput
 from reminders.ledger.claiming import PostgresClaims
+from reminders.ledger.template_versions import TemplateVersions
+from reminders.ledger.templates import add_template
 from reminders.pipeline.finalize import RetryPolicy
 from reminders.settings import Settings
 from sms_samples import TEXT, TO, template
@@ -21,14 +23,6 @@ SHIPPED = RetryPolicy(MAX_ATTEMPTS, Settings().retry_delays, MAX_WAIT)
 SETTLED = CLAIM + 61
 LOST = raw(b"", then="close")
 LOST_BUT_KEPT = raw(b"", keep=True, then="close")
-
-
-class WithTemplate(PostgresClaims):
-    """Claims whose template is at hand, whatever the ledger has stored."""
-
-    def claim(self, *arguments: Any) -> Any:
-        claim = super().claim(*arguments)
-        return claim and replace(claim, delivery=replace(claim.delivery, template=template()))
 
 
 @dataclass
@@ -51,12 +45,14 @@ class Phone:
             provider,
             now=now,
             claims=self.claims(now),
+            templates=TemplateVersions(self.world.database),
             finalize=self.world.finalizing(now=now, policy=SHIPPED),
         )
         return [worker(each.reminder_id, each.delivery_key) for each in self.world.published(now)]
 
     def claims(self, now: datetime | None = None) -> PostgresClaims:
-        return WithTemplate(self.world.database, worker="worker-1", formats={"sms": 1}, look_ups=("sms",), now=now)
+        given: dict[str, Any] = {"formats": {"sms": 1}, "look_ups": ("sms",), "templated": ("sms",)}
+        return PostgresClaims(self.world.database, worker="worker-1", now=now, **given)
 
     @property
     def counts(self) -> tuple[int, int]:
@@ -67,6 +63,8 @@ class Phone:
 @pytest.fixture
 def phone(world) -> Iterator[Phone]:
     gateway = ScriptedGateway()
+    place = {"tenant": "", "kind": "note", "channel": "sms", "locale": ""}
+    add_template(world.database, **place, parts=template().parts, actor="ada", host="desk")
     yield Phone(world, gateway)
     gateway.close()
 
@@ -143,7 +141,8 @@ def test_a_worker_that_died_in_its_call_leaves_a_look_up_that_waits_until_it_has
     claim = phone.claims().claim(message.reminder_id, message.delivery_key, message.reminder_id, CLAIM)
     assert claim is not None
     provider = phone.gateway.provider(claim=CLAIM)
-    provider.send(claim.delivery, provider.render(claim.delivery), 5.0)
+    delivery = replace(claim.delivery, template=template())
+    provider.send(delivery, provider.render(delivery), 5.0)
     assert phone.world.repair() == 1
     assert phone.work(CLAIM + 2) == ["given_back"]
     assert phone.counts == (1, 0)

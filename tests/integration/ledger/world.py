@@ -125,6 +125,8 @@ class World:
     broker: Broker = field(default_factory=Broker)
     look_ups: tuple[str, ...] = ()
     """The channels whose far side can be asked for a key."""
+    templated: tuple[str, ...] = ()
+    """The channels whose messages are written by templates."""
     _threads: ThreadPoolExecutor = field(default_factory=lambda: ThreadPoolExecutor(max_workers=32))
     _connections: list[Any] = field(default_factory=list)
     _names: Any = field(default_factory=itertools.count)
@@ -214,7 +216,8 @@ class World:
         return self.broker.take()
 
     def claims(self, now: datetime | None = None, worker: str = "worker-1") -> PostgresClaims:
-        return PostgresClaims(self.database, worker=worker, formats={"log": 1}, look_ups=self.look_ups, now=now)
+        given: dict[str, Any] = {"look_ups": self.look_ups, "templated": self.templated}
+        return PostgresClaims(self.database, worker=worker, formats={"log": 1}, now=now, **given)
 
     def claim(self, made: Any, *, now: datetime | None = None, worker: str = "worker-1"):
         """Claim a reminder that is leased or published."""
