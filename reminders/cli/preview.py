@@ -57,7 +57,7 @@ def preview(series_id: str | None, *, since: str | None, count: int, as_json: bo
         for each in found:
             print_json(_as_json(each, zone))
     elif found:
-        rows = [(each.at, _local(each, zone), each.wall if _shifted(each, zone) else None) for each in found]
+        rows = [(each.at, _local(each, zone), str(each.wall) if _shifted(each, zone) else None) for each in found]
         print_table(("instant", "local time", "the rule says"), rows)
     else:
         print("Nothing comes any more.")

@@ -184,7 +184,7 @@ def _print(found: Series, made: list[Made], skipped: list[Skipped]) -> None:
     ahead = _ahead(found)
     if ahead:
         print("\nComes next")
-        print_table(("turn", "at"), [(e.wall, instant_for_people(e.at, found.effective_zone)) for e in ahead])
+        print_table(("turn", "at"), [(str(e.wall), instant_for_people(e.at, found.effective_zone)) for e in ahead])
     if made:
         print("\nLatest occurrences")
         rows = [(o.id, o.status, o.recurrence_id, instant_for_people(o.due_at, o.zone), o.moved) for o in made]
