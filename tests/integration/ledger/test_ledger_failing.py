@@ -110,7 +110,7 @@ def test_one_success_in_between_is_enough(world):
         lambda: 1 / 0,
         "no outcome",
     ],
-    ids=str,
+    ids=["held", "credentials", "not configured", "forbidden", "our fault", "raises", "none"],
 )
 def test_what_is_no_failure_of_the_destination_does_not_count(world, outcome):
     fail(world, 0, outcome)
