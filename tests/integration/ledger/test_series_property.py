@@ -31,9 +31,7 @@ EDIT = st.sampled_from(RULES).map(lambda rule: ("edit", rule))
 SKIP = st.integers(0, 3).map(lambda number: ("skip", number))
 OTHER = st.sampled_from([("pause", None), ("resume", None), ("restore", None)])
 STORY = st.lists(st.one_of(WAIT, PLAN, PLAN, EDIT, SKIP, OTHER), max_size=14)
-HERE = settings(
-    max_examples=25, deadline=None, database=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
-)
+HERE = settings(deadline=None, database=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 
 
 class Told:
@@ -89,10 +87,27 @@ class Told:
         return self.stage.committed(call, self.series.id, *arguments, now=self.now)
 
 
-@pytest.mark.parametrize("catch_up", ["latest", "skip", "all"])
-@HERE
-@given(rule=st.sampled_from(RULES), story=STORY)
+POLICIES = pytest.mark.parametrize("catch_up", ["latest", "skip", "all"])
+TOLD = given(rule=st.sampled_from(RULES), story=STORY)
+
+
+@POLICIES
+@settings(HERE, max_examples=25, derandomize=True)
+@TOLD
 def test_every_turn_is_made_or_its_skip_recorded(stage, catch_up, rule, story):
+    tell_and_compare(stage, catch_up, rule, story)
+
+
+@pytest.mark.long
+@pytest.mark.timeout(1200)
+@POLICIES
+@settings(HERE, max_examples=300)
+@TOLD
+def test_every_turn_is_made_or_its_skip_recorded_in_many_stories(stage, catch_up, rule, story):
+    tell_and_compare(stage, catch_up, rule, story)
+
+
+def tell_and_compare(stage, catch_up, rule, story):
     told = Told(stage, rule, catch_up)
     for what, given_ in story:
         told.tell(what, given_)
