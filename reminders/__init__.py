@@ -18,7 +18,16 @@ from typing import TYPE_CHECKING, Any
 from reminders.domain.errors import Conflict, InvalidInput, NotFound, Refused, RemindersError
 
 if TYPE_CHECKING:
-    from reminders.api import cancel, get, reschedule, schedule, schedule_many, verify_unsubscribe
+    from reminders.api import (
+        cancel,
+        cancel_where,
+        get,
+        reschedule,
+        schedule,
+        schedule_many,
+        snooze,
+        verify_unsubscribe,
+    )
     from reminders.consent import set_preference, set_recipient, suppress, unsuppress
     from reminders.series import (
         cancel_series,
@@ -32,7 +41,9 @@ if TYPE_CHECKING:
         skip_occurrence,
     )
 
-_FROM_API = frozenset({"cancel", "get", "reschedule", "schedule", "schedule_many", "verify_unsubscribe"})
+_FROM_API = frozenset(
+    {"cancel", "cancel_where", "get", "reschedule", "schedule", "schedule_many", "snooze", "verify_unsubscribe"}
+)
 _FROM_CONSENT = frozenset({"set_preference", "set_recipient", "suppress", "unsuppress"})
 _FROM_SERIES = frozenset(
     {
@@ -75,6 +86,7 @@ __all__ = [
     "cancel",
     "cancel_series",
     "edit_series",
+    "cancel_where",
     "get",
     "get_series",
     "move_occurrence",
@@ -88,6 +100,7 @@ __all__ = [
     "set_preference",
     "set_recipient",
     "skip_occurrence",
+    "snooze",
     "suppress",
     "unsuppress",
     "verify_unsubscribe",

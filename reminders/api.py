@@ -7,18 +7,18 @@ them commits, rolls back, opens a connection or changes the session; an error of
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from datetime import datetime
+from datetime import datetime, timedelta
 from functools import cache, lru_cache, partial
 from typing import Any
 from uuid import UUID
 
 from reminders import settings as settings_module
 from reminders.domain.errors import Conflict, InvalidInput, SettingsError
-from reminders.domain.request import checked_instant
+from reminders.domain.request import checked_instant, checked_text
 from reminders.ledger import changing, reading, scheduling
 from reminders.ledger.allowed_places import allowed_to
 from reminders.ledger.caller import CallersConnection
-from reminders.ledger.changing import CancelResult
+from reminders.ledger.changing import CancelledMany, CancelResult
 from reminders.ledger.reading import Reminder
 from reminders.ledger.scheduling import ScheduledReminder
 from reminders.pipeline.provider import Provider
@@ -28,6 +28,8 @@ from reminders.providers.unsubscribe import Unsubscription, read_token
 from reminders.settings import Settings
 
 MOST_AT_ONCE = 1000
+MOST_CANCELLED = 10_000
+"""Reminders that one call of `cancel_where` may lock."""
 
 
 @lru_cache(maxsize=1)
@@ -125,6 +127,42 @@ def cancel(connection: CallersConnection, reminder_id: UUID | str) -> CancelResu
     return changing.cancel(connection, _settings().schema, _uuid(reminder_id))
 
 
+def cancel_where(
+    connection: CallersConnection,
+    *,
+    tenant_id: str,
+    reference: str | None = None,
+    user_id: str | None = None,
+    kind: str | None = None,
+    slot: str | None = None,
+    channel: str | None = None,
+    at_most: int = 1000,
+    dry_run: bool = False,
+) -> CancelledMany:
+    """Cancel what matches (this invoice was paid; this user has left), in the caller's transaction and one round trip.
+
+    `reference` or `user_id` must be given; what is left out may be anything, `slot=""` means those without one. Each is
+    answered as `cancel` would: what had been delivered is `too_late`; what was cancelled before, or has ended so that
+    nothing is left to cancel, is not told again. At most `at_most` (1 to 10,000) are locked and answered; if `more` is
+    true, call again. What another transaction schedules meanwhile is not seen. With `dry_run` nothing is locked or changed.
+
+    Raises `InvalidInput`.
+    """
+    wanted = {"tenant_id": tenant_id, "reference": reference, "user_id": user_id, "kind": kind, "channel": channel}
+    for field, text in wanted.items():
+        if text is not None or field == "tenant_id":
+            checked_text(field, text)
+    if slot:
+        checked_text("slot", slot)
+    if reference is None and user_id is None:
+        raise InvalidInput("reference", "or user_id must be given: a tenant's reminders are not cancelled as a whole")
+    if not isinstance(at_most, int) or not 1 <= at_most <= MOST_CANCELLED:
+        raise InvalidInput("at_most", f"must be from 1 to {MOST_CANCELLED:,}")
+    return changing.cancel_where(
+        connection, _settings().schema, {**wanted, "slot": slot}, at_most=at_most, dry_run=dry_run
+    )
+
+
 def reschedule(
     connection: CallersConnection,
     reminder_id: UUID | str,
@@ -145,6 +183,30 @@ def reschedule(
     return changing.reschedule(
         connection, _settings().schema, _uuid(reminder_id), due_at=due_at, zone=zone, expires_at=expires_at
     )
+
+
+def snooze(
+    connection: CallersConnection,
+    reminder_id: UUID | str,
+    *,
+    until: datetime | None = None,
+    by: timedelta | None = None,
+) -> ScheduledReminder:
+    """Put one reminder off, in the caller's transaction: `until` an aware instant, or `by` a span of elapsed time.
+
+    `by` counts from when it is due, or from now if that has passed. Only a reminder that has not ended and is not being
+    sent is put off; an occurrence is, and its series is not. The version is raised, as `reschedule` does; the expiry stays.
+
+    Raises `NotFound`; `Refused` while it is being sent, when it may have been sent, and when it has ended; `InvalidInput`
+    for a time that is not later than now and than when it is due, or not before `expires_at`.
+    """
+    if (until is None) == (by is None):
+        raise InvalidInput("until", "or by must be given, and not both")
+    if until is not None:
+        until = checked_instant("until", until)
+    elif not isinstance(by, timedelta):
+        raise InvalidInput("by", f"must be a timedelta, not {type(by).__name__}")
+    return changing.snooze(connection, _settings().schema, _uuid(reminder_id), until=until, by=by)
 
 
 def get(connection: CallersConnection, reminder_id: UUID | str) -> Reminder:

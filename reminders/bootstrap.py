@@ -6,18 +6,19 @@ import os
 import secrets
 import socket
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import lru_cache
 
 from sqlalchemy.exc import TimeoutError as PoolTimeout
 
 from reminders.broker.gauge import RedisGauge
 from reminders.broker.publishing import KombuPublisher
+from reminders.calendar.zones import known_zones
 from reminders.domain.delivery import Delivery
 from reminders.domain.errors import RemindersError, SettingsError
 from reminders.embedded import attach
 from reminders.embedded_secret import with_laptop_defaults
-from reminders.ledger import shutdowns
+from reminders.ledger import known, shutdowns
 from reminders.ledger.allowed_places import KeptAllowedPlaces
 from reminders.ledger.claiming import PostgresClaims
 from reminders.ledger.database import DATABASE_AWAY, Database
@@ -126,6 +127,8 @@ class Channels:
     """Those, ready or not, whose far side can be asked for a key."""
     templated: frozenset[str] = frozenset()
     """Those, ready or not, whose messages are written by templates."""
+    deduplicates: Mapping[str, bool] = field(default_factory=dict)
+    """Of each that could be loaded, whether its destinations are expected to deduplicate."""
 
 
 def channels(settings: Settings) -> Channels:
@@ -133,12 +136,14 @@ def channels(settings: Settings) -> Channels:
     ready: dict[str, Provider] = {}
     faults: dict[str, str] = {}
     formats: dict[str, int] = {}
+    deduplicates: dict[str, bool] = {}
     look_ups: set[str] = set()
     templated: set[str] = set()
     for channel in registry.channels():
         try:
             provider = registry.load(channel, settings)
             formats[channel] = provider.body_format
+            deduplicates[channel] = provider.deduplicates
             if can_look_up(provider):
                 look_ups.add(channel)
             if template_parts(provider):
@@ -150,7 +155,15 @@ def channels(settings: Settings) -> Channels:
             faults[channel] = f"its provider raised {type(error).__name__} when asked whether it is ready"
         else:
             ready[channel] = provider
-    return Channels(ready, faults, formats, frozenset(look_ups), frozenset(templated))
+    return Channels(ready, faults, formats, frozenset(look_ups), frozenset(templated), deduplicates)
+
+
+def tell_ledger(settings: Settings, db: Database) -> None:
+    """Let SQL's `schedule` know the channels that are installed here, and the zones of this release's `tzdata`.
+
+    A channel that cannot be loaded is left out.
+    """
+    known.tell(db, channels(settings).deduplicates, known_zones())
 
 
 def deliver_of(settings: Settings, db: Database, *, worker: str) -> Deliver:

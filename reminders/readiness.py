@@ -18,6 +18,7 @@ from sqlalchemy.exc import SQLAlchemyError
 from reminders import bootstrap
 from reminders.celery_options import DELIVERY_QUEUES, broker_url
 from reminders.domain.errors import RemindersError, ServiceUnavailable, SettingsError
+from reminders.ledger.database import Database
 from reminders.ledger.migrations import require_head
 from reminders.settings import Settings
 from reminders.supervised import hold_on
@@ -76,6 +77,18 @@ def await_ledger(settings: Settings, pause: Callable[[float], object] | None = N
         delay = min(2 * delay, LONGEST_PAUSE)
 
 
+def tell_ledger(settings: Settings) -> None:
+    """Tell the ledger which channels and zones there are here; a database that is away will be told another time."""
+    assert settings.database_url is not None
+    database = Database(settings.database_url.reveal(), schema=settings.schema, pool_size=1)
+    try:
+        bootstrap.tell_ledger(settings, database)
+    except bootstrap.DATABASE_FAULTS as error:
+        logger.warning("The ledger was not told of this installation's channels: %s", " ".join(str(error).split()))
+    finally:
+        database.close()
+
+
 def check_worker(queues: Sequence[str]) -> None:
     """What a worker process asks of itself when it starts, whoever started it.
 
@@ -98,6 +111,7 @@ def main(queues: Sequence[str]) -> int:
         settings = bootstrap.installation()
         check_channels(settings, queues)
         await_ledger(settings)
+        tell_ledger(settings)
     except RemindersError as error:
         print(error, file=sys.stderr)  # noqa: T201
         return 1

@@ -52,6 +52,7 @@ def migrated(services: Services) -> str:
     migrate(services.database_url, "reminders")
     database = Database(services.database_url, schema="reminders")
     make_partitions(database)
+    bootstrap.tell_ledger(Settings(), database)
     database.close()
     return services.database_url
 

@@ -132,9 +132,15 @@ def located(settings: Settings, *, broker: bool = False) -> Iterator[tuple[Setti
 
 
 def bring_to_head(settings: Settings, database: Database) -> Migrated:
-    """Migrate and make the coming months' partitions. Safe to run at any time, and by several at once."""
+    """Migrate, make the coming months' partitions, and tell the ledger which channels and zones there are.
+
+    Safe to run at any time, and by several at once.
+    """
+    from reminders.bootstrap import tell_ledger
+
     assert settings.database_url is not None
     before, after = migrate(settings.database_url.reveal(), settings.schema)
+    tell_ledger(settings, database)
     return Migrated(before, after, make_partitions(database))
 
 

@@ -5,10 +5,12 @@ Everything that text from outside can get wrong is refused here, with the field 
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
+from decimal import Decimal
+from json.encoder import encode_basestring as quoted
+from math import isfinite
 from typing import Any
 from uuid import UUID
 
@@ -153,56 +155,77 @@ def checked_instant(name: str, value: object) -> datetime:
     return instant
 
 
-# Only a mapping that is no dict reaches `default`, and nothing nested in itself: both were checked before.
-_encode = json.JSONEncoder(
-    sort_keys=True, separators=(",", ":"), ensure_ascii=False, check_circular=False, default=dict
-).encode
-
-
 def canonical_data(data: Mapping[str, Any] | None) -> str:
-    """`data` as canonical JSON: keys sorted, no spaces, only what JSON and Postgres both keep unchanged."""
-    if not data:
-        if data is None or isinstance(data, dict | Mapping):
-            return "{}"
-        raise InvalidInput("data", f"must be a JSON object, not {type(data).__name__}")
+    """`data` as canonical JSON: keys sorted by code point, no spaces, numbers as Postgres writes them without exponent.
+
+    The schema's function of the same name gives the same text. Only what JSON and Postgres both keep unchanged is taken.
+    """
+    if data is None:
+        return "{}"
     if not isinstance(data, dict | Mapping):
         raise InvalidInput("data", f"must be a JSON object, not {type(data).__name__}")
-    _check_json(data, "data", 1)
-    text = _encode(data)
+    text = _canonical(data, "data", 1)
     size = len(text.encode())
     if size > MAX_DATA_BYTES:
         raise InvalidInput("data", f"has {size:,} bytes as JSON; at most {MAX_DATA_BYTES:,} are allowed")
     return text
 
 
-def _check_json(value: object, path: str, depth: int) -> None:
+def _canonical(value: object, path: str, depth: int) -> str:
     if depth > MAX_DATA_DEPTH:
         raise InvalidInput("data", f"is nested deeper than {MAX_DATA_DEPTH} levels")
     if isinstance(value, str):
-        if not value.isprintable():
-            _refuse_unstorable_json(path, value)
-    elif value is None or isinstance(value, bool):
-        pass
-    elif isinstance(value, int):
-        if not -_LARGEST_INTEGER <= value < _LARGEST_INTEGER:
-            raise InvalidInput("data", f"{path} is an integer beyond 64 bits")
-    elif isinstance(value, float):
-        if value != value or value in (float("inf"), float("-inf")):  # noqa: PLR0124 - NaN is the one value unequal to itself
-            raise InvalidInput("data", f"{path} is {value}, which JSON cannot hold")
-    elif isinstance(value, dict | Mapping):
-        for key, item in value.items():
+        return _canonical_text(value, path)
+    if value is None:
+        return "null"
+    if isinstance(value, bool):
+        return "true" if value else "false"
+    if isinstance(value, int):
+        return _canonical_integer(value, path)
+    if isinstance(value, float):
+        return _canonical_float(value, path)
+    if isinstance(value, dict | Mapping):
+        parts = []
+        for key in sorted(value) if all(isinstance(key, str) for key in value) else value:
             if not isinstance(key, str):
                 raise InvalidInput("data", f"{path} has a key that is not text but {type(key).__name__}")
-            if not key.isprintable():
-                _refuse_unstorable_json(path, key)
+            item = value[key]
             if type(item) is str and depth < MAX_DATA_DEPTH and item.isprintable():
-                continue  # nearly every value; spares building its path
-            _check_json(item, f"{path}.{key[:40]}", depth + 1)
-    elif isinstance(value, list | tuple):
-        for index, item in enumerate(value):
-            _check_json(item, f"{path}[{index}]", depth + 1)
-    else:
-        raise InvalidInput("data", f"{path} is a {type(value).__name__}, which JSON cannot hold")
+                written = quoted(item)  # nearly every value; spares building its path
+            else:
+                written = _canonical(item, f"{path}.{key[:40]}", depth + 1)
+            parts.append(f"{_canonical_text(key, path)}:{written}")
+        return f"{{{','.join(parts)}}}"
+    if isinstance(value, list | tuple):
+        return f"[{','.join([_canonical(item, f'{path}[{index}]', depth + 1) for index, item in enumerate(value)])}]"
+    raise InvalidInput("data", f"{path} is a {type(value).__name__}, which JSON cannot hold")
+
+
+def _canonical_integer(value: int, path: str) -> str:
+    # What lies beyond 64 bits is taken if a float holds it to the last digit: SQL cannot tell it from that float.
+    if -_LARGEST_INTEGER <= value < _LARGEST_INTEGER or _is_float(value):
+        return int.__repr__(value)
+    raise InvalidInput("data", f"{path} is an integer that neither 64 bits nor a 64-bit float hold; give it as text")
+
+
+def _is_float(value: int) -> bool:
+    try:
+        return int(Decimal(repr(float(value)))) == value
+    except OverflowError:
+        return False
+
+
+def _canonical_float(value: float, path: str) -> str:
+    if not isfinite(value):
+        raise InvalidInput("data", f"{path} is {value}, which JSON cannot hold")
+    plain = format(Decimal(float.__repr__(value)), "f").removesuffix(".0")
+    return "0" if plain == "-0" else plain
+
+
+def _canonical_text(value: str, path: str) -> str:
+    if not value.isprintable():
+        _refuse_unstorable_json(path, value)
+    return quoted(value)
 
 
 def _refuse_unstorable_json(path: str, value: str) -> None:

@@ -9,6 +9,7 @@ from __future__ import annotations
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
+from pathlib import Path
 from threading import Event, Timer
 
 from alembic import context, op
@@ -36,6 +37,17 @@ def run(script: str) -> None:
     for statement in script.split(";\n"):
         if statement.strip():
             op.execute(_in_schema(statement))
+
+
+def run_folder(name: str) -> None:
+    """Run the scripts in `migrations/functions/NAME`, in the order of their names, in the migration's transaction.
+
+    They define functions, and are sent as they are, with `{s}` as the schema: a colon makes no parameter there. A later
+    migration that changes a function has a folder of its own.
+    """
+    folder = Path(str(context.script.dir)) / "functions" / name
+    for script in sorted(folder.glob("*.sql")):
+        op.execute(_in_schema(script.read_text(encoding="utf-8")).rstrip().removesuffix(";").replace(":", r"\:"))
 
 
 def build_index(name: str, table: str, over: str) -> None:

@@ -15,64 +15,19 @@ from reminders.domain.errors import Conflict
 from reminders.domain.request import ReminderRequest
 from reminders.ledger.background import BackgroundConnection
 from reminders.ledger.caller import CallersConnection, fetch
-from reminders.ledger.conflicts import conflicts, purged_conflict
 from reminders.ledger.database import Row
 from reminders.ledger.statement import Statement
 
-# What is asked for without an expiry has that of its tenant's, or its tenant's kind's, word on lateness.
-EXPIRY = """COALESCE(i.expires_at, i.due_at + make_interval(secs => (
-               SELECT l.max_lateness FROM {s}.lateness_policies l WHERE l.tenant_id = i.tenant_id AND l.kind IN (i.kind, '')
-               ORDER BY l.kind DESC LIMIT 1)))"""
+# The function that SQL's `schedule` goes through as well; what it locks and in which order is said there.
+INSERT = Statement("schedule", "SELECT id::text FROM {s}.schedule_rows(:rows) AS id", {"rows": "json"})
 
-# Nothing is written or locked that two different reminders share, their destination included: a caller waits only for
-# another that schedules the same identity. Rows go in sorted by identity, so that two transactions that schedule the
-# same reminders cannot deadlock. A conflict is skipped, never raised: the caller's transaction must stay usable. What was
-# purged is not made again: one probe of its key for each row, whatever the planner thinks of the table.
-INSERT = Statement(
-    "schedule",
-    f"""
-WITH input AS MATERIALIZED (
-    SELECT * FROM json_to_recordset(:rows) AS i (
-        id uuid, tenant_id text, user_id text, kind text, channel text, destination text, destination_id uuid,
-        deduplicates boolean, reference text, slot text, data jsonb, due_at timestamptz, zone text, expires_at timestamptz,
-        identity_key bytea, request_hash bytea, delivery_key text, series_id uuid, recurrence_id text)
-), made AS (
-    INSERT INTO {{s}}.reminders (id, tenant_id, user_id, kind, channel, destination, destination_id, deduplicates, reference,
-                               slot, data, due_at, zone, expires_at, identity_key, request_hash, delivery_key, series_id,
-                               recurrence_id)
-    SELECT id, tenant_id, user_id, kind, channel, destination, destination_id, deduplicates, reference,
-           slot, data, due_at, zone, {EXPIRY}, identity_key, request_hash, delivery_key, series_id, recurrence_id
-    FROM input i
-    WHERE (SELECT k.reminder_id FROM {{s}}.keys_seen k WHERE k.identity_key = i.identity_key) IS NULL
-    ORDER BY identity_key
-    ON CONFLICT (identity_key) DO NOTHING
-    RETURNING id, tenant_id, destination_id, due_at, expires_at, delivery_key
-), woken AS (
-    INSERT INTO {{s}}.due (id, lane, destination_id, wake_at, give_up_at, status, delivery_key)
-    SELECT id, tenant_id, destination_id, due_at, expires_at, 'pending', delivery_key FROM made
-)
-SELECT id::text FROM made
-""",
-    {"rows": "json"},
-)
-
-# Of one that was purged, what is remembered of its end.
 EXISTING = Statement(
     "schedule_existing",
     """
-SELECT wanted.identity, encode(COALESCE(r.request_hash, k.request_hash), 'hex'), COALESCE(r.id, k.reminder_id)::text,
-       COALESCE(r.delivery_key, k.delivery_key), COALESCE(r.due_at, k.due_at), COALESCE(d.status, r.status, k.status),
-       COALESCE(r.version, k.version), r.id IS NULL
-FROM unnest(:identities) AS wanted (identity)
-LEFT JOIN {s}.reminders r ON r.identity_key = decode(wanted.identity, 'hex')
-LEFT JOIN {s}.due d ON d.id = r.id
-LEFT JOIN {s}.keys_seen k ON k.identity_key = decode(wanted.identity, 'hex')
-WHERE r.id IS NOT NULL OR k.reminder_id IS NOT NULL
+SELECT asked::text, conflict, reminder_id::text, delivery_key, due_at, status, version FROM {s}.scheduled_before(:rows)
 """,
-    {"identities": "text[]"},
+    {"rows": "json"},
 )
-
-
 ROW_REFUSED: tuple[type[Exception], ...] = (psycopg2.DataError, psycopg2.IntegrityError)
 """Raised for a row that breaks a rule of the tables although it was checked. None of its batch was written."""
 
@@ -129,23 +84,18 @@ def _others(
         return {}
     ids = {row[0] for row in made}
     others = {position: request for position, request in enumerate(requests) if str(request.id) not in ids}
-    # A second statement, for its newer snapshot: the row may have been committed while the first one waited for it.
-    found = {row[0]: row for row in run(EXISTING, identities=[r.identity_key.hex() for r in others.values()])}
-    answers: dict[int, ScheduledReminder | Conflict] = {}
-    otherwise: dict[int, tuple[ReminderRequest, str]] = {}
-    for position, request in others.items():
-        _, known_hash, known_id, key, due_at, status, version, purged = found[request.identity_key.hex()]
-        if known_hash == request.request_hash.hex():
-            answers[position] = ScheduledReminder(
-                UUID(known_id), key, due_at.astimezone(UTC), status, version, created=False
-            )
-        elif purged:
-            answers[position] = purged_conflict(request, known_id)
-        else:
-            otherwise[position] = request, known_id
-    if otherwise:
-        answers.update(zip(otherwise, conflicts(run, list(otherwise.values())), strict=True))
-    return answers
+    # A second statement, for its newer snapshot: the row may have been committed while the first one waited for it. What
+    # it is asked for, it does not take from `deduplicates`.
+    rows = f"[{','.join([as_json(request, True) for request in others.values()])}]"
+    found = {row[0]: row[1:] for row in run(EXISTING, rows=rows)}
+    return {position: _existing(found[str(request.id)]) for position, request in others.items()}
+
+
+def _existing(row: Row) -> ScheduledReminder | Conflict:
+    conflict, known_id, key, due_at, status, version = row
+    if conflict is not None:
+        return Conflict(conflict)
+    return ScheduledReminder(UUID(known_id), key, due_at.astimezone(UTC), status, version, created=False)
 
 
 def _created(request: ReminderRequest) -> ScheduledReminder:

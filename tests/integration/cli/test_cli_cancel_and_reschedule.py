@@ -5,7 +5,8 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
-from integration.cli.stage import only
+from integration.cli.stage import lines, only
+from reminders.cli import cancel as cancel_command
 from reminders.cli import session
 from reminders.domain.outcomes import Delivered, Retry, Unknown
 from reminders.domain.retry_policy import Deliver, Park
@@ -156,3 +157,90 @@ def test_a_parked_retry_can_be_cancelled(run, stage):
     stage.deliver(reminder, Retry("http_503", "busy", 503), Park(3600.0, "deliver"))
     assert only(run("cancel", reminder.id, "--json"))["result"] == "cancelled"
     assert "nothing more is sent" in run("show", reminder.id).stdout
+
+
+def test_cancel_of_all_about_something(run, stage):
+    made = {
+        name: state(stage)
+        for name, state in {"sending": sending, "uncertain": uncertain, "delivered": delivered}.items()
+    }
+    made["pending"] = pending(stage)
+    stage.rows("UPDATE reminders SET reference = 'invoice-17', slot = id::text RETURNING 1")
+    tried = run("cancel", "--tenant", "acme", "--reference", "invoice-17", "--dry-run", "--json")
+    assert tried.exit_code == 3
+    assert {line["dry_run"] for line in lines(tried)} == {True}
+    assert stage.rows("SELECT count(*) FROM due")[0][0] == 3
+    answer = run("cancel", "--tenant", "acme", "--reference", "invoice-17", "--json")
+    assert answer.exit_code == 3
+    assert {line["id"]: line["result"] for line in lines(answer)} == {
+        str(made["pending"].id): "cancelled",
+        str(made["sending"].id): "requested",
+        str(made["uncertain"].id): "maybe_sent",
+        str(made["delivered"].id): "too_late",
+    }
+    again = run("cancel", "--tenant", "acme", "--reference", "invoice-17")
+    assert again.exit_code == 0
+    assert again.stdout.splitlines() == [
+        f"{made['delivered'].id} too late",
+        "0 cancelled, 0 requested, 0 maybe sent, 1 too late",
+    ]
+
+
+def test_cancel_of_many_goes_on_until_none_is_left(run, stage, monkeypatch):
+    monkeypatch.setattr(cancel_command, "BATCH", 2)
+    for _ in range(5):
+        stage.schedule(user_id="ada", due_at=datetime.now(UTC) + timedelta(days=1))
+    tried = run("cancel", "--tenant", "acme", "--user", "ada", "--kind", "invoice-due", "--slot", "", "--dry-run")
+    assert tried.stdout.splitlines()[-1].startswith("dry run, nothing is changed: 2 cancelled")
+    assert "Only the first 2 are shown" in tried.stderr
+    answer = run("cancel", "--tenant", "acme", "--user", "ada", "--kind", "invoice-due", "--channel", "webhook")
+    assert (answer.exit_code, answer.stdout.splitlines()[-1]) == (
+        0,
+        "5 cancelled, 0 requested, 0 maybe sent, 0 too late",
+    )
+
+
+@pytest.mark.parametrize(
+    "given",
+    [[], ["--tenant", "acme"], ["--reference", "r"], ["--tenant", "acme", "--kind", "k"], ["019a2b3c-4d5e-7f60-8a9b-0c1d2e3f4a5b", "--tenant", "acme"],
+     ["019a2b3c-4d5e-7f60-8a9b-0c1d2e3f4a5b", "--dry-run"]],
+)  # fmt: skip
+def test_cancel_wants_an_id_or_enough_to_go_by(run, stage, given):
+    reminder = pending(stage)
+    answer = run("cancel", *given)
+    assert (answer.exit_code, answer.stdout) == (2, "")
+    assert stage.rows(f"SELECT status FROM due WHERE id = '{reminder.id}'") == [("pending",)]
+
+
+def test_snooze_puts_off(run, stage):
+    reminder = pending(stage)
+    answer = run("snooze", reminder.id, "--by", "2h", "--json")
+    assert answer.exit_code == 0
+    assert (only(answer)["version"], only(answer)["created"]) == (2, False)
+    assert datetime.fromisoformat(only(answer)["due_at"]) == reminder.due_at + timedelta(hours=2)
+    shown = run("snooze", reminder.id, "--until", "2031-05-01 11:30", "--zone", "Europe/Berlin").stdout
+    assert shown == f"{reminder.id} snoozed: pending, due 2031-05-01 09:30:00 UTC (11:30 Europe/Berlin)\n"
+
+
+@pytest.mark.parametrize(
+    ("given", "code", "said"),
+    [
+        ([], 2, "Give --until or --by"),
+        (["--by", "1h", "--until", FAR], 2, "Give --until or --by"),
+        (["--by", "soon"], 1, "--by: 'soon' is no span of time"),
+        (["--until", "2031-05-01T09:30"], 1, "--until: is a wall time without an offset"),
+        (["--until", "2001-05-01T09:30Z"], 1, "--until: must lie in the future"),
+        (["--by", "0s"], 1, "--by: must be later than its --due-at"),
+    ],
+)
+def test_snooze_refuses_bad_times(run, stage, given, code, said):
+    reminder = pending(stage)
+    answer = run("snooze", reminder.id, *given)
+    assert said in answer.stderr
+    assert answer.exit_code == code
+    assert stage.rows("SELECT version FROM reminders") == [(1,)]
+
+
+def test_snooze_is_refused_while_it_is_being_sent(run, stage):
+    answer = run("snooze", sending(stage).id, "--by", "1h")
+    assert (answer.exit_code, "is being sent right now" in answer.stderr) == (1, True)

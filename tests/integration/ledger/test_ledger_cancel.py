@@ -20,6 +20,18 @@ def cancel(world, made):
     return world.committed(reminders.cancel, made.id)
 
 
+def claim_by_hand(holder, made):
+    """What a claim writes, in a transaction that stays open."""
+    with holder.cursor() as cursor:
+        cursor.execute(
+            "INSERT INTO reminders.notification_deliveries (delivery_key, reminder_id, status, claim_number, claim_token,"
+            " claimed_at, claimed_until, worker, on_unknown, body_format) VALUES (%s, %s, 'sending', 1, gen_random_uuid(),"
+            " now(), now() + interval '30 s', 'other', 'repeat', 1)",
+            (made.delivery_key, str(made.id)),
+        )
+        cursor.execute("UPDATE reminders.due SET status = 'sending' WHERE id = %s", (str(made.id),))
+
+
 @pytest.mark.parametrize("stage", ["pending", "leased", "published"])
 def test_before_a_claim_nothing_is_ever_sent(world, stage):
     made = world.schedule()
@@ -195,64 +207,48 @@ def test_cancel_waits_for_a_claim_under_way_and_then_says_requested(world):
         cursor.execute("SELECT 1 FROM reminders.due WHERE id = %s FOR NO KEY UPDATE", (str(made.id),))
     answer = world.start(cancel, world, made)
     world.waiting_for_a_lock()
-    with holder.cursor() as cursor:
-        cursor.execute(
-            "INSERT INTO reminders.notification_deliveries (delivery_key, reminder_id, status, claim_number, claim_token,"
-            " claimed_at, claimed_until, worker, on_unknown, body_format) VALUES (%s, %s, 'sending', 1, gen_random_uuid(),"
-            " now(), now() + interval '30 s', 'other', 'repeat', 1)",
-            (made.delivery_key, str(made.id)),
-        )
-        cursor.execute("UPDATE reminders.due SET status = 'sending' WHERE id = %s", (str(made.id),))
+    claim_by_hand(holder, made)
     holder.commit()
     assert answer.result(timeout=10) == "requested"
 
 
-@pytest.mark.parametrize("call", ["cancel", "reschedule"])
-def test_a_reminder_revived_and_claimed_between_two_looks_is_not_cancelled_under_its_claim(world, call, monkeypatch):
-    """The dead reminder has no row of `due` to lock; a redrive gives it one, and a worker claims it meanwhile."""
-    from reminders.ledger import changing
-
+def revived_meanwhile(world, call, *arguments, claimed, **named):
+    """The answer of a call on a dead reminder that has no row of `due` to lock, and is given one between the two looks."""
     made = world.schedule()
     world.finalize(world.opened(made), NO)
-    opened = []
-    look = changing._standing
-
-    def interrupted(connection, schema, reminder_id):
-        if opened:
-            return look(connection, schema, reminder_id)
-        world.redrive(made)
-        world.published()
-        found = look(connection, schema, reminder_id)
-        opened.append(world.claim(made))
-        return found
-
-    monkeypatch.setattr(changing, "_standing", interrupted)
-    if call == "cancel":
-        assert world.committed(reminders.cancel, made.id) == "requested"
-    else:
-        with pytest.raises(Refused, match="being sent"):
-            world.committed(reminders.reschedule, made.id, due_at=NOW + timedelta(days=1))
-    assert world.status(made.id) == ("sending", "sending")
-    assert world.finalize(opened[0], Delivered()) == "delivered"
+    holder = world.connect()
+    moved = reminders.reschedule(holder, made.id, due_at=NOW - timedelta(minutes=2))
+    answer = world.start(world.committed, call, made.id, *arguments, **named)
+    world.waiting_for_a_lock()
+    with holder.cursor() as cursor:
+        cursor.execute("UPDATE reminders.due SET status = 'leased', lease_token = id WHERE id = %s", (str(made.id),))
+    if claimed:
+        claim_by_hand(holder, moved)
+    holder.commit()
+    return moved, answer
 
 
-def test_a_reminder_revived_and_published_between_two_looks_is_cancelled(world, monkeypatch):
-    from reminders.ledger import changing
+def test_a_reminder_revived_and_claimed_between_two_looks_is_not_cancelled_under_its_claim(world):
+    moved, answer = revived_meanwhile(world, reminders.cancel, claimed=True)
+    assert answer.result(timeout=10) == "requested"
+    assert world.status(moved.id) == ("sending", "sending")
 
-    made = world.schedule()
-    world.finalize(world.opened(made), NO)
-    revived = []
-    look = changing._standing
 
-    def interrupted(connection, schema, reminder_id):
-        if not revived:
-            world.redrive(made)
-            revived.extend(world.published())
-        return look(connection, schema, reminder_id)
+@pytest.mark.parametrize(
+    ("call", "given"),
+    [(reminders.reschedule, {"due_at": NOW + timedelta(days=1)}), (reminders.snooze, {"by": timedelta(days=1)})],
+)
+def test_a_reminder_revived_and_claimed_between_two_looks_is_not_moved_under_its_claim(world, call, given):
+    moved, answer = revived_meanwhile(world, call, claimed=True, **given)
+    with pytest.raises(Refused, match="being sent"):
+        answer.result(timeout=10)
+    assert world.status(moved.id) == ("sending", "sending")
 
-    monkeypatch.setattr(changing, "_standing", interrupted)
-    assert world.committed(reminders.cancel, made.id) == "cancelled"
-    assert world.claim(made, now=world.lapse(CLAIM)) is None
+
+def test_a_reminder_revived_and_leased_between_two_looks_is_cancelled(world):
+    moved, answer = revived_meanwhile(world, reminders.cancel, claimed=False)
+    assert answer.result(timeout=10) == "cancelled"
+    assert world.claim(moved, now=world.lapse(CLAIM)) is None
 
 
 def test_an_open_transaction_that_cancelled_many_blocks_no_worker(world):
