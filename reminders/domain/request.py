@@ -5,6 +5,7 @@ Everything that text from outside can get wrong is refused here, with the field 
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
@@ -32,6 +33,8 @@ MAX_DATA_BYTES = 8192
 MAX_DATA_DEPTH = 16
 FIRST_YEAR, LAST_YEAR = 1970, 9998
 _LARGEST_INTEGER = 2**63
+_LARGEST_FLOAT = sys.float_info.max
+_FLOAT_DIGITS = 17
 
 
 @dataclass(frozen=True, slots=True)
@@ -202,17 +205,14 @@ def _canonical(value: object, path: str, depth: int) -> str:
 
 
 def _canonical_integer(value: int, path: str) -> str:
-    # What lies beyond 64 bits is taken if a float holds it to the last digit: SQL cannot tell it from that float.
-    if -_LARGEST_INTEGER <= value < _LARGEST_INTEGER or _is_float(value):
-        return int.__repr__(value)
-    raise InvalidInput("data", f"{path} is an integer that neither 64 bits nor a 64-bit float hold; give it as text")
-
-
-def _is_float(value: int) -> bool:
-    try:
-        return int(Decimal(repr(float(value)))) == value
-    except OverflowError:
-        return False
+    # Beyond 64 bits it must have no more digits than a float tells apart: SQL does not know the one from the other.
+    if not -_LARGEST_INTEGER <= value < _LARGEST_INTEGER and (
+        abs(value) > _LARGEST_FLOAT or len(str(abs(value)).rstrip("0")) > _FLOAT_DIGITS
+    ):
+        raise InvalidInput(
+            "data", f"{path} is a number that neither a 64-bit integer nor a 64-bit float holds; give it as text"
+        )
+    return int.__repr__(value)
 
 
 def _canonical_float(value: float, path: str) -> str:

@@ -26,7 +26,7 @@ $function$;
 -- The bits that make version 7 of a random id's version 4.
 CREATE OR REPLACE FUNCTION {s}.uuid7() RETURNS uuid LANGUAGE sql VOLATILE PARALLEL SAFE AS $function$
     SELECT encode(set_bit(set_bit(overlay(uuid_send(gen_random_uuid())
-        PLACING substr(int8send((extract(epoch FROM clock_timestamp()) * 1000)::bigint), 3) FROM 1 FOR 6), 52, 1), 53, 1), 'hex')::uuid
+        PLACING substr(int8send(floor(extract(epoch FROM clock_timestamp()) * 1000)::bigint), 3) FROM 1 FOR 6), 52, 1), 53, 1), 'hex')::uuid
 $function$;
 
 CREATE OR REPLACE FUNCTION {s}.refuse(field text, reason text) RETURNS void LANGUAGE plpgsql STABLE AS $function$
@@ -34,19 +34,15 @@ BEGIN
     RAISE EXCEPTION USING ERRCODE = '22023', MESSAGE = field || ': ' || reason, COLUMN = field;
 END $function$;
 
--- Whole numbers of 64 bits, and what a float of 64 bits keeps to the last digit: whatever reads it as either reads the same.
-CREATE OR REPLACE FUNCTION {s}.canonical_number(value numeric, path text) RETURNS text LANGUAGE plpgsql STABLE
-SET extra_float_digits = 1 AS $function$
+-- Whole numbers of 64 bits, and what a float of 64 bits can tell apart: whatever reads it as one of the two reads the same.
+CREATE OR REPLACE FUNCTION {s}.canonical_number(value numeric, path text) RETURNS text LANGUAGE plpgsql STABLE AS $function$
 BEGIN
-    IF value = trunc(value) AND value BETWEEN -9223372036854775808 AND 9223372036854775807 THEN
-        RETURN trim_scale(value)::text;
-    END IF;
-    IF abs(value) BETWEEN 5e-324 AND 1.7976931348623157e308 THEN
-        IF value::float8::text::numeric = value THEN
-            RETURN trim_scale(value)::text;
+    IF NOT (value = trunc(value) AND value BETWEEN -9223372036854775808 AND 9223372036854775807) THEN
+        IF NOT (abs(value) BETWEEN 5e-324 AND 1.7976931348623157e308) OR length(btrim(replace(abs(value)::text, '.', ''), '0')) > 17 THEN
+            PERFORM {s}.refuse('data', path || ' is a number that neither a 64-bit integer nor a 64-bit float holds; give it as text');
         END IF;
     END IF;
-    PERFORM {s}.refuse('data', path || ' is a number that neither a 64-bit integer nor a 64-bit float holds; give it as text');
+    RETURN trim_scale(value)::text;
 END $function$;
 
 CREATE OR REPLACE FUNCTION {s}.canonical_json(value jsonb, path text, depth integer) RETURNS text LANGUAGE plpgsql STABLE AS $function$
