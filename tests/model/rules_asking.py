@@ -1,4 +1,4 @@
-"""What applications ask: schedule, again, cancel, reschedule, and transactions that stay open meanwhile."""
+"""What applications ask: schedule, again, cancel, by id or by reference, reschedule, snooze, and transactions that stay open meanwhile."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ import reminders
 from model.beliefs import Reminder
 from model.model_stage import PLACES, Open
 from model.rules import MachineRules, number
-from reminders.domain.errors import Conflict, Refused
+from reminders.domain.errors import Conflict, InvalidInput, Refused
 
 MOST_REMINDERS = 3
 MOST_TRANSACTIONS = 2
@@ -34,7 +34,7 @@ class AskingRules(MachineRules):
 
     @rule(
         pick=number,
-        what=st.sampled_from(["again", "other", "cancel", "reschedule"]),
+        what=st.sampled_from(["again", "other", "cancel", "cancel where", "reschedule", "snooze"]),
         due_in=DUE_IN,
         expires_in=EXPIRES_IN,
     )
@@ -46,13 +46,10 @@ class AskingRules(MachineRules):
             self._schedule_again(reminder, same=what == "again")
             return
         with self.stage.caller() as connection:
-            if what == "cancel":
-                then = self._cancel(connection, reminder)
-            else:
-                then = self._reschedule(connection, reminder, due_in, expires_in)
+            then = self._change(connection, reminder, what, due_in, expires_in)
         then()
 
-    @rule(pick=number, what=st.sampled_from(["look", "cancel", "reschedule"]), due_in=DUE_IN)
+    @rule(pick=number, what=st.sampled_from(["look", "cancel", "cancel where", "reschedule", "snooze"]), due_in=DUE_IN)
     @precondition(lambda self: self.free() and len(self.stage.transactions) < MOST_TRANSACTIONS)
     def begin_and_hold(self, pick, what, due_in):
         """An application does something with a reminder and does not commit yet."""
@@ -60,10 +57,8 @@ class AskingRules(MachineRules):
 
     def hold(self, reminder, what, due_in):
         connection = self.stage.base.take_caller()
-        if what == "cancel":
-            then = self._cancel(connection, reminder)
-        elif what == "reschedule":
-            then = self._reschedule(connection, reminder, due_in, None)
+        if what != "look":
+            then = self._change(connection, reminder, what, due_in, None)
         else:
             with connection.cursor() as cursor:
                 for table in ("due", "reminders"):
@@ -112,11 +107,29 @@ class AskingRules(MachineRules):
                     raise AssertionError("other content under the same identity is no conflict")
         assert self.row(reminder) == before
 
-    def _cancel(self, connection, reminder):
+    def _change(self, connection, reminder, what, due_in, expires_in):
         """Ask, check the answer against what is believed, and return what its commit makes true."""
+        match what:
+            case "cancel" | "cancel where":
+                return self._cancel(connection, reminder, by_reference=what == "cancel where")
+            case "reschedule":
+                return self._reschedule(connection, reminder, due_in, expires_in)
+            case _:
+                return self._snooze(connection, reminder, due_in)
+
+    def _cancel(self, connection, reminder, *, by_reference=False):
         status, uncertain = self.row(reminder)[0], self.uncertain(reminder)
         known_delivered = self.beliefs.known(reminder.key).delivered
-        answer = reminders.cancel(connection, reminder.id)
+        if by_reference:
+            asked = {name: reminder.asked[name] for name in ("tenant_id", "reference")}
+            found = reminders.cancel_where(connection, **asked)
+            answer = next((each for each in found.counts if reminder.id in getattr(found, each)), None)
+            if answer is None:
+                if status != "cancelled" and reminder.answer is None:
+                    self.beliefs.breach("G5", f"cancel_where passed over {reminder.key}, which is {status}")
+                return partial(int)
+        else:
+            answer = reminders.cancel(connection, reminder.id)
         if status == "cancelled":
             expected = "cancelled"
         elif known_delivered or status == "delivered":
@@ -149,6 +162,31 @@ class AskingRules(MachineRules):
         if barred:
             self.beliefs.breach("G4", f"reschedule moved {reminder.key}, which is {status}, uncertain: {uncertain}")
         stands = reminders.get(connection, reminder.id)
+        return partial(self._moved, reminder, moved, stands.expires_at)
+
+    def _snooze(self, connection, reminder, due_in):
+        until = self.clock.now + timedelta(seconds=due_in)
+        status, uncertain = self.row(reminder)[0], self.uncertain(reminder)
+        barred = (
+            uncertain
+            or status not in {"pending", "leased", "published", "held"}
+            or self.beliefs.known(reminder.key).delivered
+        )
+        stands = reminders.get(connection, reminder.id)
+        too_late = stands.expires_at is not None and until >= stands.expires_at
+        try:
+            moved = reminders.snooze(connection, reminder.id, until=until)
+        except Refused:
+            if not barred:
+                self.beliefs.breach("G5", f"snooze refused, and {reminder.key} is {status}")
+            return partial(int)
+        except InvalidInput:
+            assert due_in <= 0 or until <= stands.due_at or too_late
+            return partial(int)
+        if barred:
+            self.beliefs.breach("G4", f"snooze moved {reminder.key}, which is {status}, uncertain: {uncertain}")
+        assert due_in > 0
+        assert not too_late
         return partial(self._moved, reminder, moved, stands.expires_at)
 
     def _moved(self, reminder, moved, expires_at):

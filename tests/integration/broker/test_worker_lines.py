@@ -62,6 +62,10 @@ def test_workers_are_started_once_the_ledger_is_migrated(line, probe, unmigrated
 
     probe.await_ready()
     assert probe.output().count("Workers wait for the ledger") == 1
+    with psycopg2.connect(unmigrated.replace("+psycopg2", "")) as connection, connection.cursor() as cursor:
+        cursor.execute("SELECT deduplicates FROM reminders.known_channels WHERE name = 'webhook'")
+        assert cursor.fetchone() == (True,)
+    connection.close()
     parent.terminate()
     assert parent.wait(25) == 0
 

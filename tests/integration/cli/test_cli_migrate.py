@@ -8,6 +8,7 @@ import pytest
 from sqlalchemy import make_url
 
 from integration.cli.stage import only
+from reminders.calendar.zones import known_zones
 
 KEYS = {"v", "schema", "before", "after", "partitions"}
 
@@ -112,3 +113,16 @@ def test_two_lines_when_postgres_is_away(run, monkeypatch, command):
     first, second = result.stderr.splitlines()
     assert first.startswith("Postgres does not answer at postgresql+psycopg2://someone:***@127.0.0.1:1/nothing: ")
     assert second.startswith("Check DATABASE_URL")
+
+
+def test_sql_can_schedule_once_it_has_run(run_there, empty):
+    """The channels that are installed and the zones of `tzdata` are in the ledger then."""
+    assert run_there("migrate").exit_code == 0
+    with psycopg2.connect(empty) as connection, connection.cursor() as cursor:
+        cursor.execute("SELECT name, deduplicates FROM reminders.known_channels ORDER BY name")
+        known = dict(cursor.fetchall())
+        assert {"email": False, "log": True, "sms": False, "webhook": True}.items() <= known.items()
+        cursor.execute("SELECT count(*) FROM reminders.known_zones")
+        assert cursor.fetchone() == (len(known_zones()),)
+        cursor.execute("SELECT (reminders.schedule('t', 'u', 'k', 'log', 'd', now(), zone => 'Asia/Tokyo')).created")
+        assert cursor.fetchone() == (True,)

@@ -1,0 +1,48 @@
+"""0013: functions and types come and go with it, in every schema, and the release before goes on writing."""
+
+from __future__ import annotations
+
+import re
+
+from alembic.script import ScriptDirectory
+
+from reminders.ledger.migrations import migrate, scripts_folder, upgrade_script
+
+MADE = """
+SELECT pg_get_functiondef(oid) FROM pg_proc WHERE pronamespace = '{s}'::regnamespace
+UNION ALL SELECT typname || ':' || pg_get_userbyid(typowner) FROM pg_type t
+WHERE typnamespace = '{s}'::regnamespace AND typtype = 'c' AND (SELECT relkind FROM pg_class WHERE oid = typrelid) = 'c'
+ORDER BY 1"""
+TELL = """INSERT INTO {s}.known_channels VALUES ('log', true)"""
+SCHEDULE = "SELECT (m.s).created FROM (SELECT {s}.schedule('t', 'u', 'k', 'log', 'd', now(), data => '{{\"a\": [1.50]}}') AS s) m"
+
+
+def test_down_takes_all_of_them_away_and_up_makes_the_same(empty_database, query):
+    before = ScriptDirectory(str(scripts_folder())).get_revision("0013").down_revision
+    migrate(empty_database, "reminders", before)
+    others = query(empty_database, MADE.format(s="reminders"))
+    migrate(empty_database, "reminders", "0013")
+    made = query(empty_database, MADE.format(s="reminders"))
+    assert len(made) - len(others) == 31
+    migrate(empty_database, "reminders", before)
+    assert query(empty_database, MADE.format(s="reminders")) == others
+    migrate(empty_database, "reminders", "0013")
+    assert query(empty_database, MADE.format(s="reminders")) == made
+
+
+def test_each_schema_has_its_own_and_they_are_those_of_the_script(empty_database, query, psql):
+    migrate(empty_database, "one")
+    psql(empty_database, upgrade_script("two"))
+    one, two = ([row[0] for row in query(empty_database, MADE.format(s=schema))] for schema in ("one", "two"))
+    assert [re.sub(r"\bone\.", "two.", each) for each in one] == two
+    for schema in ("one", "two"):
+        query(empty_database, TELL.format(s=schema))
+        assert query(empty_database, SCHEDULE.format(s=schema)) == [(True,)]
+        assert query(empty_database, f"SELECT count(*) FROM {schema}.due") == [(1,)]
+
+
+def test_a_release_that_knows_no_functions_goes_on_writing(live):
+    migrate(live.url, "reminders")
+    live.query("ALTER TABLE reminders.due ALTER COLUMN destination_id DROP NOT NULL")
+    made = live.old_reminder(due="now() + interval '1 day'")
+    assert live.query(f"SELECT reminders.cancel('{made}')") == [("cancelled",)]
