@@ -3,7 +3,7 @@
 from reminders.ledger.migration_steps import run, run_folder
 
 revision = "0013"
-down_revision = "0010"
+down_revision = "0012"
 branch_labels = None
 depends_on = None
 

@@ -173,28 +173,3 @@ def test_the_pages_signatures_are_the_functions(url, rows):
             f"SELECT proargnames FROM pg_proc WHERE proname = '{name}' AND pronamespace = 'reminders'::regnamespace"
         )
         assert arguments.split(", ") == actual
-
-
-def test_the_rights_that_the_page_names_are_enough_and_all_are_needed(url):
-    """Each of them taken away, `schedule` is refused."""
-    connection = psycopg2.connect(url)
-    rights = ["SELECT ON reminders.known_channels", "SELECT ON reminders.known_zones"]
-    rights += [f"SELECT, INSERT ON reminders.{table}" for table in ("reminders", "due")] + [
-        "SELECT ON reminders.keys_seen"
-    ]
-    call = "SELECT reminders.schedule('shop', 'ada', 'k', 'log', 'd', now(), zone => 'Europe/Berlin')"
-    with connection.cursor() as cursor:
-        for missing in (None, *rights):
-            cursor.execute("CREATE ROLE guest")
-            cursor.execute("GRANT USAGE ON SCHEMA reminders TO guest")
-            for right in rights:
-                if right != missing:
-                    cursor.execute(f"GRANT {right} TO guest")
-            cursor.execute("SET LOCAL ROLE guest")
-            if missing is None:
-                cursor.execute(call)
-            else:
-                with pytest.raises(psycopg2.errors.InsufficientPrivilege):
-                    cursor.execute(call)
-            connection.rollback()
-    connection.close()

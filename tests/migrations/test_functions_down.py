@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import re
 
+import psycopg2
+import psycopg2.errors
 from alembic.script import ScriptDirectory
 
 from reminders.ledger.migrations import migrate, scripts_folder, upgrade_script
@@ -46,3 +48,34 @@ def test_a_release_that_knows_no_functions_goes_on_writing(live):
     live.query("ALTER TABLE reminders.due ALTER COLUMN destination_id DROP NOT NULL")
     made = live.old_reminder(due="now() + interval '1 day'")
     assert live.query(f"SELECT reminders.cancel('{made}')") == [("cancelled",)]
+
+
+def test_the_rights_that_the_docs_name_are_enough_and_all_are_needed(empty_database, query):
+    """Each of them taken away, `schedule` is refused, at the latest when it is asked for the same again."""
+    migrate(empty_database, "reminders")
+    query(empty_database, TELL.format(s="reminders"))
+    query(empty_database, "INSERT INTO reminders.known_zones VALUES ('Asia/Tokyo')")
+    page = (scripts_folder().parent / "docs" / "embedding.md").read_text()
+    said = " ".join(re.search(r"is `USAGE` on the\s+schema, (.*?)\. They name", page, re.DOTALL)[1].split())
+    read, written = (re.findall(r"`([a-z_]+)`", part) for part in said.split("and `SELECT` and `INSERT` on"))
+    rights = [("SELECT", table) for table in read + written] + [("INSERT", table) for table in written]
+    assert len(rights) > 7
+    call = "SELECT reminders.schedule('shop', 'ada', 'k', 'log', 'd', now(), zone => 'Asia/Tokyo')"
+    refused = []
+    for missing in (None, *rights):
+        grants = [
+            f"GRANT {right} ON reminders.{table} TO guest" for right, table in rights if (right, table) != missing
+        ]
+        tried = [
+            "BEGIN",
+            "CREATE ROLE guest",
+            "GRANT USAGE ON SCHEMA reminders TO guest",
+            *grants,
+            "SET LOCAL ROLE guest",
+            call,
+        ]
+        try:
+            query(empty_database, "; ".join([*tried, "ROLLBACK"]))
+        except psycopg2.errors.InsufficientPrivilege:
+            refused.append(missing)
+    assert refused == rights
