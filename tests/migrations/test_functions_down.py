@@ -75,7 +75,7 @@ def test_the_rights_that_the_docs_name_are_enough_and_all_are_needed(empty_datab
             call,
         ]
         try:
-            query(empty_database, "; ".join([*tried, "ROLLBACK"]))
+            query(empty_database, "; ".join([*tried, call, "ROLLBACK"]))
         except psycopg2.errors.InsufficientPrivilege:
             refused.append(missing)
     assert refused == rights
