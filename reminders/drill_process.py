@@ -20,6 +20,7 @@ from typing import Any
 from psycopg2.extensions import connection as DriverConnection  # noqa: N812 - a class with a module's naming
 
 from reminders import bootstrap, supervised
+from reminders.ledger import planning
 from reminders.ledger.database import Database
 from reminders.operate import retention
 from reminders.operate.drills.later import later
@@ -158,6 +159,12 @@ def _repairing(scan: Scan, gap: Gap) -> Scan:
     return replace(scan, ledger=ledger)
 
 
+def _planning(scan: Scan, gap: Gap) -> Scan:
+    half: Any = _Stopping(planning, "settle", gap, nothing=lambda made: not made)
+    planning.settle = half.settle
+    return scan
+
+
 def _claiming(*, before: bool) -> Callable[[Deliver, Gap], Deliver]:
     def wrapped(deliver: Deliver, gap: Gap) -> Deliver:
         claims: Any = _Stopping(deliver.claims, "claim", gap, before=before, nothing=lambda claim: claim is None)
@@ -180,6 +187,7 @@ SCANNER_GAPS: dict[str, Callable[[Scan, Gap], Scan]] = {
     "answer-lost": _taken_back(None, 0),
     "refused": _taken_back(ACCEPTED, None),
     "half-repaired": _repairing,
+    "half-planned": _planning,
 }
 WORKER_GAPS: dict[str, Callable[[Deliver, Gap], Deliver]] = {
     "taken": _claiming(before=True),

@@ -5,12 +5,22 @@ from __future__ import annotations
 from difflib import get_close_matches
 
 from reminders.domain.errors import InvalidInput
-from reminders.operate.drills import cancelling, claims, messages, outages, purging, scanner_gaps, ticks, worker_gaps
+from reminders.operate.drills import (
+    cancelling,
+    claims,
+    messages,
+    outages,
+    planning,
+    purging,
+    scanner_gaps,
+    ticks,
+    worker_gaps,
+)
 from reminders.operate.drills.drill import Drill
 
 DRILLS: dict[str, Drill] = {
     drill.name: drill
-    for family in (ticks, messages, cancelling, scanner_gaps, worker_gaps, claims, outages, purging)
+    for family in (ticks, messages, cancelling, scanner_gaps, planning, worker_gaps, claims, outages, purging)
     for drill in family.DRILLS
 }
 

@@ -15,7 +15,7 @@ from psycopg2.extensions import connection as DriverConnection  # noqa: N812 - a
 from reminders.broker.publishing import KombuPublisher
 from reminders.celery_options import SCAN_TASK, options
 from reminders.domain.errors import Conflict
-from reminders.ledger import changing
+from reminders.ledger import changing, series_changing
 from reminders.ledger.database import DATABASE_AWAY, Database
 from reminders.ledger.destinations import set_deduplicates
 from reminders.ledger.rehearsal import AttemptMade, LetterOpened, Rehearsal
@@ -24,6 +24,7 @@ from reminders.operate.drills.drill import Broken, Record, Step
 from reminders.operate.drills.scripted_receiver import ScriptedReceiver
 from reminders.pipeline.ports import Message
 from reminders.pipeline.schedule import to_request
+from reminders.pipeline.series_request import to_series_request
 from reminders.providers import registry
 from reminders.settings import Settings
 
@@ -108,6 +109,25 @@ class Scene:
             made.append(answer)
         self.made += made
         return made
+
+    def schedule_daily(self, references: Sequence[str], first: datetime) -> None:
+        """Schedule a series for each reference that fires every day from the second of `first` (aware) on, in one transaction."""
+        provider = registry.load("webhook", self.settings)
+        with self.database.transaction() as connection:
+            for name in references:
+                request = to_series_request(
+                    lambda _: provider,
+                    tenant_id=self.tenant,
+                    user_id=USER,
+                    kind=KIND,
+                    channel="webhook",
+                    destination=self._to,
+                    start=first.astimezone(UTC).replace(tzinfo=None, microsecond=0),
+                    zone="UTC",
+                    rule="FREQ=DAILY",
+                    reference=self.reference(name),
+                )
+                series_changing.schedule(connection, self.settings.schema, request)
 
     def take_over(self, references: Sequence[str]) -> None:
         """Count what somebody else scheduled under these references as made here."""
