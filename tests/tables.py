@@ -7,4 +7,5 @@ TABLES = (
     "allowed_places", "notices",
     "recipients", "preferences", "suppressions", "kind_policies",
     "series", "series_skips", "lateness_policies",
+    "calendars", "calendar_entries",
 )  # fmt: skip

@@ -71,7 +71,12 @@ def delivery_key(identity: bytes, version: int) -> str:
 @lru_cache(maxsize=4096)
 def destination_id(tenant_id: str, channel: str, address: str) -> UUID:
     """The id of a destination, derived from what it is (RFC 9562 version 8), so that no look-up is needed."""
-    raw = int.from_bytes(digest("destination", tenant_id, channel, address)[:16], "big")
+    return derived_id("destination", tenant_id, channel, address)
+
+
+def derived_id(*parts: str) -> UUID:
+    """An id that follows from what the thing is (RFC 9562 version 8)."""
+    raw = int.from_bytes(digest(*parts)[:16], "big")
     return UUID(int=raw & _UUID_FREE | _UUID8_VERSION | _UUID_VARIANT)
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
-from datetime import datetime, timedelta
+from datetime import datetime
 from datetime import time as time_of_day
 
 from reminders.calendar.instants import instant_text
@@ -26,16 +26,15 @@ AT_START = "at-start"
 """The slot of a reminder for an event that has no alarm."""
 LONGEST_TEXT = 1000
 """Characters that are kept of what people wrote, for each property."""
-TEXTS = ("summary", "location", "description", "url")
 _METHODS = {"PUBLISH": False, "REQUEST": True, "CANCEL": True}
 
 
 @dataclass(frozen=True, slots=True)
 class Wishes:
-    """What an import was told. `now`, `horizon` and the window's ends are instants in UTC; `zone` is an IANA name."""
+    """What an import was told. `now` and `until`, where what recurs is cut, are UTC; `zone` is an IANA name."""
 
     now: datetime
-    horizon: timedelta
+    until: datetime
     overdue: Overdue
     zone: str | None = None
     all_day_at: time_of_day = time_of_day(9)
@@ -45,10 +44,6 @@ class Wishes:
     @property
     def oldest(self) -> datetime:
         return self.now - OVERDUE_AFTER
-
-    @property
-    def until(self) -> datetime:
-        return self.now + self.horizon
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,11 +82,12 @@ class Asked:
     `whole`: nothing of the file is missing that we would know of. What is neither in it nor among the `broken` UIDs is gone.
     """
 
-    name: str
     partial: bool
     whole: bool
     events: int = 0
     skipped: int = 0
+    without_uid: list[int] = field(default_factory=list)
+    """Lines of events that have none, and take part under what they are."""
     ringings: list[Ringing] = field(default_factory=list)
     rejects: list[Reject] = field(default_factory=list)
     broken: set[str] = field(default_factory=set)
@@ -101,7 +97,7 @@ class Asked:
 
 def asked_for(tree: Tree, wishes: Wishes) -> Asked:
     """Raises `RemindersError` for what no part of can be taken: another kind of file, or far too much of it."""
-    asked = Asked(_name(tree.calendars[0]), _is_partial(tree), tree.whole, rejects=list(tree.strays))
+    asked = Asked(_is_partial(tree), tree.whole, rejects=list(tree.strays))
     cancels = _method(tree.calendars[0]) == "CANCEL"
     found: dict[str, list[Event]] = {}
     broken: dict[str, int] = {}
@@ -122,6 +118,8 @@ def asked_for(tree: Tree, wishes: Wishes) -> Asked:
                     broken.setdefault(uid, component.line)
                 continue
             found.setdefault(event.uid, []).append(event)
+            if component.first("UID") is None:
+                asked.without_uid.append(component.line)
     asked.broken = set(broken)
     give_up_at = time.monotonic() + MOST_SECONDS
     for uid, events in found.items():
@@ -240,11 +238,6 @@ def _latest(events: Sequence[Event], asked: Asked) -> list[Event]:
         if (event.sequence, event.stamp) > (known.sequence, known.stamp):
             newest[key] = event
     return list(newest.values())
-
-
-def _name(calendar: Component) -> str:
-    names = (calendar.text(each) for each in ("X-WR-RELCALID", "UID", "X-WR-CALNAME", "NAME"))
-    return next((name for name in names if name), "")
 
 
 def _method(calendar: Component) -> str:

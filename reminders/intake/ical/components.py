@@ -74,6 +74,12 @@ class Tree:
     strays: list[Reject] = field(default_factory=list)
     whole: bool = True
 
+    @property
+    def name(self) -> str:
+        """What the calendar calls itself; empty if it does not."""
+        names = (self.calendars[0].text(each) for each in ("X-WR-RELCALID", "UID", "X-WR-CALNAME", "NAME"))
+        return next((name for name in names if name), "")
+
 
 def unescaped(text: str) -> str:
     """A TEXT value without its backslashes (RFC 5545 section 3.3.11)."""

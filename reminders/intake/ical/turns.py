@@ -61,6 +61,12 @@ class Revised:
         else:
             yield from self._recurring(self.master, since, until)
 
+    def concerns(self, recurrence_id: str) -> bool:
+        """Whether these components, in a message about them alone, tell of that turn."""
+        if self.master is not None or recurrence_id in self.single:
+            return True
+        return any(wall.strftime(_FORM) <= recurrence_id for wall, _ in self._later)
+
     def _recurring(self, master: Event, since: datetime | None, until: datetime) -> Iterator[Turn]:
         alarms = [alarm for event in self._events for alarm in event.alarms]
         last = until + _MARGIN + _longest(alarms, -1)
