@@ -21,7 +21,7 @@ from reminders.intake.records import Reject
 MOST_REMINDERS = 100_000
 """That one import of a calendar may ask for."""
 MOST_SECONDS = 60.0
-"""For working out all rules of a calendar."""
+"""Of processor time, for working out all rules of a calendar."""
 AT_START = "at-start"
 """The slot of a reminder for an event that has no alarm."""
 LONGEST_TEXT = 1000
@@ -101,12 +101,14 @@ def asked_for(tree: Tree, wishes: Wishes) -> Asked:
     cancels = _method(tree.calendars[0]) == "CANCEL"
     found: dict[str, list[Event]] = {}
     broken: dict[str, int] = {}
+    give_up_at = time.process_time() + MOST_SECONDS
     for calendar in tree.calendars:
         zones = Zones(calendar, wishes.zone, wishes.now)
         for component in calendar.parts:
             if component.name != "VEVENT":
                 continue
             asked.events += 1
+            _check_bounds(asked, component.line, give_up_at)
             try:
                 event = read_event(component, zones, wishes.texts)
             except EventFault as error:
@@ -121,7 +123,6 @@ def asked_for(tree: Tree, wishes: Wishes) -> Asked:
             if component.first("UID") is None:
                 asked.without_uid.append(component.line)
     asked.broken = set(broken)
-    give_up_at = time.monotonic() + MOST_SECONDS
     for uid, events in found.items():
         if uid in broken:
             why = f"belongs to the event of line {broken[uid]}, which is rejected"
@@ -153,8 +154,9 @@ def _ask(asked: Asked, revised: Revised, events: Sequence[Event], wishes: Wishes
                     continue
                 asked.ringings.append(ringing)
                 heard.add(turn.event.line)
-            _check_bounds(asked, turn.event, give_up_at)
+            _check_bounds(asked, turn.event.line, give_up_at)
         for event in events:
+            _check_bounds(asked, event.line, give_up_at)
             for ringing in _at_instants(event, revised, wishes):
                 if ringing.due_at < wishes.oldest and wishes.overdue != "send":
                     late[event.line] = late.get(event.line, 0) + 1
@@ -209,15 +211,15 @@ def _at_instants(event: Event, revised: Revised, wishes: Wishes) -> Iterator[Rin
             yield Ringing(turn, alarm.slot, alarm.at, name)
 
 
-def _check_bounds(asked: Asked, event: Event, give_up_at: float) -> None:
+def _check_bounds(asked: Asked, line: int, give_up_at: float) -> None:
     if len(asked.ringings) > MOST_REMINDERS:
         raise RemindersError(
-            f"The calendar asks for more than {MOST_REMINDERS:,} reminders, as far as line {event.line}; nothing was written\n"
+            f"The calendar asks for more than {MOST_REMINDERS:,} reminders, as far as line {line}; nothing was written\n"
             "Give a shorter --horizon, or import it in parts with --calendar NAME each"
         )
-    if time.monotonic() > give_up_at:
+    if time.process_time() > give_up_at:
         raise RemindersError(
-            f"The calendar's rules take longer than {MOST_SECONDS:g} s, as far as line {event.line}; nothing was written\n"
+            f"The calendar's rules take more than {MOST_SECONDS:g} s to work out, as far as line {line}; nothing was written\n"
             "Look at the rules there: one that hardly ever fires, or fires very often, is seldom meant"
         )
 

@@ -102,7 +102,7 @@ def read_event(component: Component, zones: Zones, texts: tuple[str, ...]) -> Ev
         start=start,
         length=_length(component, start, zones),
         cancelled=(component.text("STATUS") or "").upper() == "CANCELLED",
-        which=None if which is None else _moment(which, zones),
+        which=None if which is None else _moment(which, zones, days_in=start.zone),
         and_future=reach == "THISANDFUTURE",
         rule=rule,
         extra=tuple(extra),
@@ -187,7 +187,7 @@ def _until_on_the_wall(rule: Rule, zone: Zone) -> Rule:
 def _extra(component: Component, start: Moment, zones: Zones) -> Iterator[tuple[datetime, Length | None]]:
     for given, text in _listed(component, "RDATE"):
         begins, slash, ends = text.partition("/")
-        moment = _moment(given, zones, begins)
+        moment = _moment(given, zones, begins, days_in=start.zone)
         length = None
         if slash:
             length = _period(given, moment, ends, zones)
@@ -211,7 +211,7 @@ def _left_out(component: Component, start: Moment, zones: Zones) -> tuple[tuple[
     walls: list[datetime] = []
     days: set[date] = set()
     for given, text in _listed(component, "EXDATE"):
-        moment = _moment(given, zones, text)
+        moment = _moment(given, zones, text, days_in=start.zone)
         if moment.is_date and not start.is_date:
             # Not what RFC 5545 has, but what several programs write for the turn of that day.
             days.add(moment.wall.date())
@@ -239,7 +239,7 @@ def _listed(component: Component, name: str) -> Iterator[tuple[Property, str]]:
 def _length(component: Component, start: Moment, zones: Zones) -> Length:
     end, duration = component.first("DTEND"), component.first("DURATION")
     if end is not None and end.value:
-        until = _moment(end, zones)
+        until = _moment(end, zones, days_in=start.zone)
         if until.is_date != start.is_date:
             raise EventFault(end.line, "DTEND", "is a date where DTSTART is a time, or the other way round")
         if start.is_date:
@@ -270,11 +270,12 @@ def _seconds(start: Moment, end: Moment) -> int:
         return 0
 
 
-def _moment(given: Property, zones: Zones, text: str | None = None) -> Moment:
+def _moment(given: Property, zones: Zones, text: str | None = None, *, days_in: Zone | None = None) -> Moment:
+    """`days_in` is the zone of dates, where it is known."""
     try:
-        found = read_time((given.value if text is None else text).upper())
+        found = read_time(given.value if text is None else text)
         if not isinstance(found, datetime):
-            return Moment(datetime(found.year, found.month, found.day), zones.floating(), is_date=True)  # noqa: DTZ001
+            return Moment(datetime(found.year, found.month, found.day), days_in or zones.floating(), is_date=True)  # noqa: DTZ001
         if found.tzinfo is UTC:
             return Moment(found.replace(tzinfo=None), UTC_ZONE)
         if given.parameters.get("VALUE", "").upper() == "DATE":
