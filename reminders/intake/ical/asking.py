@@ -20,7 +20,7 @@ from reminders.intake.records import Reject
 
 MOST_REMINDERS = 100_000
 """That one import of a calendar may ask for."""
-MOST_SECONDS = 60.0
+MOST_SECONDS = 30.0
 """Of processor time, for working out all rules of a calendar."""
 AT_START = "at-start"
 """The slot of a reminder for an event that has no alarm."""

@@ -8,7 +8,7 @@ from datetime import datetime, timedelta
 from uuid import UUID
 
 from reminders.domain.errors import InvalidInput, RemindersError
-from reminders.domain.identity import delivery_key, derived_id, digest, identity_key
+from reminders.domain.identity import delivery_key, derived_id, digest, identity_key, uuid7
 from reminders.domain.request import ReminderRequest
 from reminders.intake.ical.asking import Asked, Ringing, Wishes
 from reminders.intake.records import Reject
@@ -113,8 +113,18 @@ def compare(
 
 def again(wanted: Wanted) -> ReminderRequest:
     """The request for an alarm that has rung and was moved to a later time, where it rings once more: as another reminder."""
-    at = wanted.request.due_at
-    return _with_turn(wanted.request, f"{wanted.recurrence_id}~{at:%Y%m%dT%H%M%SZ}")
+    request = wanted.request
+    slot = f"{request.slot}~{request.due_at:%Y%m%dT%H%M%SZ}"
+    identity = identity_key(
+        tenant_id=request.tenant_id,
+        user_id=request.user_id,
+        reference=request.reference,
+        kind=request.kind,
+        channel=request.channel,
+        slot=slot,
+        due_at=request.due_at,
+    )
+    return replace(request, id=uuid7(), slot=slot, identity_key=identity, delivery_key=delivery_key(identity, 1))
 
 
 def furthest(known: Mapping[bytes, Entry], until: datetime) -> datetime:
@@ -139,7 +149,9 @@ def _wanted(asked: Asked, owner: Owner, changes: Changes, providers: Callable[[s
 
 
 def _request(ringing: Ringing, owner: Owner, providers: Callable[[str], Provider]) -> ReminderRequest:
-    request = to_request(
+    # Which turn it is stands in the slot, so that a reminder's identity follows from what its row shows.
+    turn = f"@{ringing.recurrence_id}" if ringing.recurrence_id else ""
+    return to_request(
         providers,
         tenant_id=owner.tenant_id,
         user_id=owner.user_id,
@@ -149,24 +161,9 @@ def _request(ringing: Ringing, owner: Owner, providers: Callable[[str], Provider
         due_at=ringing.due_at,
         zone=ringing.zone,
         reference=ringing.turn.event.uid,
-        slot=ringing.slot,
+        slot=ringing.slot + turn,
         data=ringing.data(),
     )
-    return _with_turn(request, ringing.recurrence_id) if ringing.recurrence_id else request
-
-
-def _with_turn(request: ReminderRequest, recurrence_id: str) -> ReminderRequest:
-    identity = identity_key(
-        tenant_id=request.tenant_id,
-        user_id=request.user_id,
-        reference=request.reference,
-        kind=request.kind,
-        channel=request.channel,
-        slot=request.slot,
-        due_at=request.due_at,
-        recurrence_id=recurrence_id,
-    )
-    return replace(request, identity_key=identity, delivery_key=delivery_key(identity, 1))
 
 
 def _outdated(asked: Asked, known: Mapping[bytes, Entry], in_file: Mapping[bytes, str]) -> set[bytes]:

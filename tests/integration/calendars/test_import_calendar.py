@@ -10,6 +10,7 @@ from calendar_files import BERLIN, DATA, calendar, event
 from integration.import_files import count, rejects
 from reminders import cancel
 from reminders.cli.app import reminders
+from reminders.domain.request import LIMITS
 
 NOW = "2026-03-01T00:00Z"
 WHOSE = ("--tenant", "acme", "--user", "ada", "--kind", "calendar", "--channel", "log", "--to", "anywhere")
@@ -101,6 +102,7 @@ def ledger(database):
 
 
 DAILY = (f"DTSTART;{BERLIN}:20260327T090000", "RRULE:FREQ=DAILY;COUNT=4")
+LONGEST = "start-366d23h59m59s@20260327T090000Z~20260327T090000Z"
 ONE = "DTSTART:20260401T090000Z"
 
 
@@ -124,9 +126,13 @@ def test_what_an_alarm_becomes(run, ledger):
         0
     ]
     assert row == (
-        "acme", "ada", "calendar", "log", "anywhere", "one@example.org", "start-15m", "Europe/Berlin",
+        "acme", "ada", "calendar", "log", "anywhere", "one@example.org", "start-15m@20260327T090000", "Europe/Berlin",
         {"uid": "one@example.org", "start": "2026-03-27T08:00:00Z", "recurrence_id": "20260327T090000"},
     )  # fmt: skip
+
+
+def test_the_longest_slot_fits():
+    assert len(LONGEST) <= LIMITS["slot"]
 
 
 def test_a_single_event_that_moves_is_the_same_reminder(run, ledger):
@@ -184,6 +190,15 @@ def test_the_horizon_rolls_on_and_never_cancels(run, ledger):
     # A week later those of the first days are over: neither read nor cancelled.
     assert run(endless, "--horizon", "10d", now="2026-03-08T00:00Z") == {"scheduled": 5, "existing": 6}
     assert len(ledger.due()) == 17
+
+
+def test_the_audit_finds_nothing_after_imports(run, ledger):
+    run(calendar(event(*DAILY, alarm="-PT15M"), event(ONE, uid="two")))
+    run(
+        calendar(event(*DAILY, "EXDATE:20260328T080000Z", alarm="-PT15M"), event("DTSTART:20260402T090000Z", uid="two"))
+    )
+    found = CliRunner().invoke(reminders, ["audit", "--json"])
+    assert found.exit_code == 0, found.output
 
 
 def test_other_content_is_given_to_what_has_not_been_attempted(run, ledger):
