@@ -6,6 +6,7 @@ import re
 from collections.abc import Callable
 from dataclasses import asdict, dataclass, fields
 from datetime import datetime, time, timedelta
+from functools import partial
 from pathlib import Path
 from typing import BinaryIO
 
@@ -20,6 +21,8 @@ from reminders.domain.errors import InvalidInput
 from reminders.domain.request import checked_text
 from reminders.intake.checking import Overdue
 from reminders.intake.rejects_file import RejectsFile
+from reminders.ledger.allowed_places import KeptAllowedPlaces
+from reminders.pipeline.schedule import to_request
 from reminders.providers import registry
 
 TEXTS = ("summary", "location", "description", "url")
@@ -133,7 +136,13 @@ def import_calendar_file(
             )
 
         asked, totals, kept = import_calendar(
-            tree, wishes, owner, writer=writer, providers=lambda _: provider, rejects=rejects_file, dry=options.dry_run
+            tree,
+            wishes,
+            owner,
+            writer=writer,
+            to_request=partial(to_request, lambda _: provider, KeptAllowedPlaces(found.database).of),
+            rejects=rejects_file,
+            dry=options.dry_run,
         )
     _tell_of_no_uid(asked.without_uid)
     if as_json:

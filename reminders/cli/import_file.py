@@ -14,8 +14,8 @@ from typing import Any, BinaryIO
 import click
 
 from reminders.calendar.instants import parse_instant
-from reminders.cli.input_file import DONE_WITH_REJECTS, opened, rejects_path, size_of
 from reminders.cli.import_calendar import CalendarOptions, calendar_options, import_calendar_file, suffix_says_calendar
+from reminders.cli.input_file import DONE_WITH_REJECTS, opened, rejects_path, size_of
 from reminders.cli.printing import print_json
 from reminders.cli.session import session
 from reminders.cli.values import json_option

@@ -13,8 +13,6 @@ from reminders.domain.request import ReminderRequest
 from reminders.intake.ical.asking import Asked, Ringing, Wishes
 from reminders.intake.records import Reject
 from reminders.ledger.calendars import Entry
-from reminders.pipeline.provider import Provider
-from reminders.pipeline.schedule import to_request
 
 _OF_ONE_EVENT = frozenset({"due_at", "zone", "reference", "slot", "data"})
 """Fields that a calendar fills in; a fault in any other is the command's."""
@@ -74,15 +72,15 @@ class Changes:
 
 
 def compare(
-    asked: Asked, known: Mapping[bytes, Entry], owner: Owner, wishes: Wishes, providers: Callable[[str], Provider]
+    asked: Asked, known: Mapping[bytes, Entry], owner: Owner, wishes: Wishes, to_request: Callable[..., ReminderRequest]
 ) -> Changes:
-    """What is to be done. Raises `InvalidInput` for what the command gave, `RemindersError` for what looks like another calendar."""
+    """What is to be done. `to_request` takes the keyword arguments of `schedule`. Raises `InvalidInput` for what the command gave, `RemindersError` for what looks like another calendar."""
     in_file = {_uid_key(uid): uid for uid in asked.series}
     _check_same_calendar(asked, known, in_file, owner, wishes)
     old = _outdated(asked, known, in_file)
     changes = Changes()
     met: set[bytes] = set()
-    for wanted in _wanted(asked, owner, changes, providers):
+    for wanted in _wanted(asked, owner, changes, to_request):
         if wanted.uid_key in old:
             changes.outdated += 1
             continue
@@ -133,11 +131,13 @@ def furthest(known: Mapping[bytes, Entry], until: datetime) -> datetime:
     return max(until, max(made, default=until))
 
 
-def _wanted(asked: Asked, owner: Owner, changes: Changes, providers: Callable[[str], Provider]) -> Iterator[Wanted]:
+def _wanted(
+    asked: Asked, owner: Owner, changes: Changes, to_request: Callable[..., ReminderRequest]
+) -> Iterator[Wanted]:
     for ringing in asked.ringings:
         event = ringing.turn.event
         try:
-            request = _request(ringing, owner, providers)
+            request = _request(ringing, owner, to_request)
         except InvalidInput as error:
             if error.field not in _OF_ONE_EVENT:
                 raise
@@ -148,11 +148,10 @@ def _wanted(asked: Asked, owner: Owner, changes: Changes, providers: Callable[[s
         yield Wanted(event.line, request, request.identity_key, uid_key, ringing.recurrence_id, event.sequence)
 
 
-def _request(ringing: Ringing, owner: Owner, providers: Callable[[str], Provider]) -> ReminderRequest:
+def _request(ringing: Ringing, owner: Owner, to_request: Callable[..., ReminderRequest]) -> ReminderRequest:
     # Which turn it is stands in the slot, so that a reminder's identity follows from what its row shows.
     turn = f"@{ringing.recurrence_id}" if ringing.recurrence_id else ""
     return to_request(
-        providers,
         tenant_id=owner.tenant_id,
         user_id=owner.user_id,
         kind=owner.kind,

@@ -7,13 +7,13 @@ from dataclasses import replace
 from pathlib import Path
 from typing import BinaryIO
 
+from reminders.domain.request import ReminderRequest
 from reminders.intake.ical.asking import Asked, Wishes, asked_for
 from reminders.intake.ical.comparing import Owner, compare, furthest
 from reminders.intake.ical.components import Tree, read_tree
 from reminders.intake.ical.content_lines import content_lines, read_bytes
 from reminders.intake.ical.writing import CalendarTotals, CalendarWriter
 from reminders.intake.rejects_file import RejectsFile
-from reminders.pipeline.provider import Provider
 
 
 def read_calendar(source: BinaryIO, name: str) -> Tree:
@@ -27,7 +27,7 @@ def import_calendar(
     owner: Owner,
     *,
     writer: Callable[[Owner], CalendarWriter],
-    providers: Callable[[str], Provider],
+    to_request: Callable[..., ReminderRequest],
     rejects: RejectsFile,
     dry: bool,
 ) -> tuple[Asked, CalendarTotals, Path | None]:
@@ -41,7 +41,7 @@ def import_calendar(
     known = writing.known()
     wishes = replace(wishes, until=furthest(known, wishes.until))
     asked = asked_for(tree, wishes)
-    changes = compare(asked, known, owner, wishes, providers)
+    changes = compare(asked, known, owner, wishes, to_request)
     writing.write(changes)
     totals = writing.totals
     found = sorted([*asked.rejects, *changes.rejects, *writing.rejects], key=lambda reject: reject.line)
