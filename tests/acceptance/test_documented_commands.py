@@ -25,6 +25,10 @@ TEMPLATE = {
     "due.txt": 'Dear customer, {{ data.amount | fixed(2) }} EUR for order {{ data.order }} are due on\n{{ due_at | local("%d.%m.%Y") }}.\n',
 }
 SUPPRESSIONS = "user_id,kind\nbea,newsletter\n"
+CALENDAR = (
+    "BEGIN:VCALENDAR\nVERSION:2.0\nBEGIN:VEVENT\nUID:one@example.org\nDTSTART;TZID=Europe/Berlin:20350101T090000\n"
+    "BEGIN:VALARM\nACTION:DISPLAY\nTRIGGER:-PT15M\nEND:VALARM\nEND:VEVENT\nEND:VCALENDAR\n"
+)
 STAYS = ("reminders up", "reminders receiver", "reminders worker")
 """These run until they are stopped."""
 ELSEWHERE = {
@@ -97,6 +101,7 @@ def newcomer(home: Path, tmp_path: Path) -> Iterator[Newcomer]:
         probe.bind(("127.0.0.1", 0))
         port = probe.getsockname()[1]
     (tmp_path / "reminders.csv").write_text(SAMPLE)
+    (tmp_path / "calendar.ics").write_text(CALENDAR)
     for name, text in TEMPLATE.items():
         (tmp_path / name).write_text(text)
     (tmp_path / "suppressions.csv").write_text(SUPPRESSIONS)
