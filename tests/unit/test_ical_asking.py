@@ -441,6 +441,22 @@ def test_a_line_folded_a_million_times_is_reported():
     assert "longer than" in reason
 
 
+def test_more_alarms_than_anybody_hears_are_reported():
+    alarm = "BEGIN:VALARM\nTRIGGER:-PT{}S\nREPEAT:100\nDURATION:PT1S\nEND:VALARM"
+    line, _, reason = fault("DTSTART:20260401T090000Z", *(alarm.format(200 * n) for n in range(1000)))
+    assert "1,000 times" in reason
+    assert line == 6 + 5 * 9
+
+
+def test_a_zone_whose_clocks_change_all_the_time_is_reported():
+    part = "BEGIN:STANDARD\nDTSTART:19700101T0{}0000\nTZOFFSETFROM:+0100\nTZOFFSETTO:+0{}00\nRRULE:FREQ=MONTHLY\nEND:STANDARD"
+    zone = "\n".join(["BEGIN:VTIMEZONE", "TZID:X", *(part.format(n, n) for n in range(5)), "END:VTIMEZONE"])
+    events = [event("DTSTART;TZID=X:20260401T090000", uid=f"{n}@example.org") for n in range(3)]
+    asked = ask(calendar(zone, *events))
+    assert [reject.field for reject in asked.rejects] == ["DTSTART"] * 3
+    assert "5,000 changes" in asked.rejects[0].reason
+
+
 def test_too_many_reminders_are_refused(monkeypatch):
     monkeypatch.setattr(asking, "MOST_REMINDERS", 1000)
     events = [event("DTSTART:20260401T090000Z", "RRULE:FREQ=DAILY", uid=f"{n}@example.org") for n in range(5)]

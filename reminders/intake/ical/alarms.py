@@ -12,6 +12,8 @@ from reminders.intake.ical.values import NO_TIME, Span, read_duration, read_time
 from reminders.intake.records import Reject
 
 MOST_REPEATS = 100
+MOST_RINGINGS = 1_000
+"""Of one event's turn."""
 FURTHEST = timedelta(days=366)
 """From its event's start or end."""
 
@@ -50,6 +52,8 @@ def read_alarms(event: Component) -> tuple[Alarm, ...]:
         if component.name == "VALARM" and (component.text("ACTION") or "").upper() != "NONE":
             for alarm in _ringings(component, acknowledged):
                 found.setdefault(alarm.slot, alarm)
+            if len(found) > MOST_RINGINGS:
+                raise EventFault(component.line, None, f"VALARMs ring more than {MOST_RINGINGS:,} times for one event")
     return tuple(found.values())
 
 

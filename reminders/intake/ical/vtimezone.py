@@ -15,8 +15,8 @@ from reminders.intake.ical.values import read_offset, read_time
 
 FIRST, LAST = datetime(1969, 1, 1), datetime(2120, 1, 1)  # noqa: DTZ001 - wall times
 """Changes of the clocks outside of these are not worked out."""
-MOST_CHANGES = 2_000
-"""Of one part of a zone: STANDARD or DAYLIGHT. Real ones have one a year."""
+MOST_CHANGES = 5_000
+"""Of one zone. Real ones have two a year."""
 _APART = timedelta(days=2)
 
 
@@ -67,6 +67,8 @@ def read_zone(component: Component) -> OwnZone:
             changes[at] = goes_to
             if earliest is None or at < earliest[0]:
                 earliest = at, came_from
+        if len(changes) > MOST_CHANGES:
+            raise ZoneFault(part.line, f"VTIMEZONE has more than {MOST_CHANGES:,} changes of the clocks")
     if earliest is None:
         raise ZoneFault(component.line, "VTIMEZONE has neither STANDARD nor DAYLIGHT")
     return OwnZone(sorted(changes.items()), earliest[1])
@@ -90,8 +92,6 @@ def _onsets(part: Component, came_from: timedelta) -> list[datetime]:
             rule = replace(rule, until=rule.until.replace(tzinfo=None) + came_from)
         turns = takewhile(lambda wall: wall < LAST, wall_times(rule, first, "UTC", FIRST))
         found |= set(islice(turns, MOST_CHANGES + 1))
-    if len(found) > MOST_CHANGES:
-        raise ZoneFault(part.line, f"{part.name} has more than {MOST_CHANGES:,} changes of the clocks")
     return sorted(found)
 
 

@@ -54,7 +54,8 @@ class Zones:
         """`floating` is the IANA name of the zone of times that have none; without it the calendar's X-WR-TIMEZONE."""
         self._now = now
         self._defined: dict[str, Component] = {}
-        self._found: dict[str, Zone] = {}
+        self._found: dict[str, Zone | str] = {}
+        """By name; of those that stand for none, why."""
         for part in calendar.parts:
             tzid = part.text("TZID") if part.name == "VTIMEZONE" else None
             if tzid is not None:
@@ -71,7 +72,13 @@ class Zones:
         """Raises `ValueError` for a name that is neither known nor defined."""
         found = self._found.get(tzid)
         if found is None:
-            found = self._found[tzid] = self._resolve(tzid)
+            try:
+                found = self._resolve(tzid)
+            except ValueError as error:
+                found = str(error)
+            self._found[tzid] = found
+        if isinstance(found, str):
+            raise ValueError(found)  # noqa: TRY004 - one kind of error for bad text
         return found
 
     def _of_calendar(self, calendar: Component) -> Zone | None:

@@ -358,6 +358,31 @@ def test_an_import_gives_way_to_a_newer_one(services, settings, database):
         old.write(gone)
 
 
+@pytest.mark.parametrize("fails_at", [1, 2, 3, 4])
+def test_an_import_that_is_broken_off_is_finished_by_the_next(run, ledger, monkeypatch, fails_at):
+    from reminders.intake.ical import writing
+
+    monkeypatch.setattr(writing, "BATCH", 2)
+    run(calendar(event(*DAILY, uid="old"), event(ONE, uid="moves")))
+    saves = []
+
+    def save(*arguments):
+        saves.append(arguments)
+        original(*arguments)
+        if len(saves) == fails_at:
+            raise RuntimeError("killed before its commit")
+
+    original = writing.calendars.save
+    changed = calendar(event(*DAILY, uid="new"), event("DTSTART:20260402T090000Z", uid="moves"))
+    with monkeypatch.context() as patched:
+        patched.setattr(writing.calendars, "save", save)
+        with pytest.raises(RuntimeError):
+            run(changed)
+    assert run(changed).get("rejected", 0) == 0
+    assert ledger.due() == ["03-27T08:00", "03-28T08:00", "03-29T07:00", "03-30T07:00", "04-02T09:00"]
+    assert run(changed) == {"existing": 5}
+
+
 @pytest.mark.parametrize(
     ("options", "part"),
     [
