@@ -60,6 +60,7 @@ RETURNING 1
     {"id": "uuid", "rows": "json"},
 )
 
+LOCK = Statement("calendar_lock", "SELECT 1 FROM {s}.due WHERE id = :id FOR NO KEY UPDATE", {"id": "uuid"})
 STATUS = Statement("calendar_status", "SELECT status FROM {s}.reminders WHERE id = :id", {"id": "uuid"})
 
 # What has been attempted under its present key keeps its content: the body of every attempt is the same.
@@ -150,7 +151,7 @@ def save(connection: CallersConnection, schema: str, calendar: UUID, changed: Se
 
 def is_cancelled(connection: CallersConnection, schema: str, reminder_id: UUID) -> bool:
     """Whether a reminder stands cancelled; until the caller's transaction ends nobody can cancel it, if it was live."""
-    fetch(connection, schema, changing.LOCK, id=str(reminder_id))
+    fetch(connection, schema, LOCK, id=str(reminder_id))
     rows = fetch(connection, schema, STATUS, id=str(reminder_id))
     return bool(rows) and rows[0][0] == "cancelled"
 
