@@ -9,7 +9,8 @@ depends_on = None
 
 # A calendar's id is a hash of whose it is and of its name; `import_id` is its newest import, and an older one that still
 # runs gives way. Of an entry, `entry_key` is the identity that its alarm and turn have, and `uid_key` a hash of its event's
-# UID; `content_hash` is the request that its reminder now stands for. `ended`: an import cancelled the reminder.
+# UID; `content_hash` is the request that its reminder now stands for. `ended`: an import cancelled the reminder. An entry outlives its reminder, lest what a person has cancelled
+# comes back once it is purged; the next import after its time is over removes it.
 UPGRADE = """
 CREATE TABLE IF NOT EXISTS {s}.calendars (
     id uuid PRIMARY KEY,
@@ -28,11 +29,10 @@ CREATE TABLE IF NOT EXISTS {s}.calendar_entries (
     sequence integer NOT NULL,
     content_hash bytea NOT NULL,
     due_at timestamptz NOT NULL,
-    reminder_id uuid NOT NULL REFERENCES {s}.reminders (id) ON DELETE CASCADE,
+    reminder_id uuid NOT NULL,
     ended boolean NOT NULL DEFAULT false,
     PRIMARY KEY (calendar_id, entry_key)
 );
-CREATE INDEX IF NOT EXISTS calendar_entries_reminder ON {s}.calendar_entries (reminder_id);
 """
 
 DOWNGRADE = """

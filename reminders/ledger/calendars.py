@@ -79,6 +79,16 @@ UPDATE {s}.due d SET destination_id = edited.destination_id FROM edited WHERE d.
     {"id": "uuid", "destination": "text", "destination_id": "uuid", "data": "jsonb", "zone": "text"},
 )
 
+PRUNE = Statement(
+    "calendar_prune",
+    """
+DELETE FROM {s}.calendar_entries e
+WHERE e.calendar_id = :id AND e.due_at < :before AND NOT EXISTS (SELECT 1 FROM {s}.reminders r WHERE r.id = e.reminder_id)
+RETURNING 1
+""",
+    {"id": "uuid", "before": "timestamptz"},
+)
+
 # Of reminders that are no longer there, those whose identity is remembered.
 PURGED = Statement(
     "calendar_purged",
@@ -149,6 +159,11 @@ def save(connection: CallersConnection, schema: str, calendar: UUID, changed: Se
     fetch(connection, schema, SAVE, id=str(calendar), rows=json.dumps(rows))
 
 
+def prune(connection: CallersConnection, schema: str, calendar: UUID, before: datetime) -> None:
+    """Remove the entries of what was due before an instant and is purged."""
+    fetch(connection, schema, PRUNE, id=str(calendar), before=before)
+
+
 def is_cancelled(connection: CallersConnection, schema: str, reminder_id: UUID) -> bool:
     """Whether a reminder stands cancelled; until the caller's transaction ends nobody can cancel it, if it was live."""
     fetch(connection, schema, LOCK, id=str(reminder_id))
@@ -157,7 +172,7 @@ def is_cancelled(connection: CallersConnection, schema: str, reminder_id: UUID) 
 
 
 def bring(connection: CallersConnection, schema: str, reminder_id: UUID, request: ReminderRequest) -> None:
-    """Move a reminder to where `request` has it, and give it that one's content. Raises `Refused` as `reschedule` does."""
+    """Move a reminder to where `request` has it, and give it that one's content. Raises as `reschedule` does."""
     changing.reschedule(
         connection, schema, reminder_id, due_at=request.due_at, zone=request.zone, expires_at=request.expires_at
     )

@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass, replace
-from datetime import datetime
+from datetime import datetime, timedelta
 from typing import TypeVar
 from uuid import UUID
 
 from psycopg2.extensions import connection as DriverConnection  # noqa: N812 - a class with a module's naming
 
-from reminders.domain.errors import Conflict, Refused, RemindersError
+from reminders.domain.errors import Conflict, NotFound, Refused, RemindersError
 from reminders.domain.identity import uuid7
 from reminders.domain.request import ReminderRequest
 from reminders.intake.ical.comparing import Changes, Owner, Wanted, again
@@ -19,6 +19,8 @@ from reminders.intake.records import Reject
 from reminders.ledger import calendars, changing, scheduling
 from reminders.ledger.calendars import Entry
 
+KEPT = timedelta(days=7)
+"""For how long after its time an entry outlives its purged reminder."""
 BATCH = 500
 """Reminders written in one transaction."""
 Item = TypeVar("Item")
@@ -89,6 +91,9 @@ class CalendarWriter:
         for gone in _parts(changes.gone):
             with self._batch() as connection:
                 self._save(connection, [each for entry in gone for each in self._cancel(connection, entry)])
+        if not self._dry:
+            with self._batch() as connection:
+                calendars.prune(connection, self._schema, self._calendar, self._now - KEPT)
 
     @contextmanager
     def _batch(self) -> Iterator[DriverConnection]:
@@ -137,7 +142,7 @@ class CalendarWriter:
             return wanted.entry(reminder)
         try:
             calendars.bring(connection, self._schema, reminder, wanted.request)
-        except Refused:
+        except (Refused, NotFound):
             if wanted.request.due_at <= self._now:
                 self.totals.existing += 1
                 return wanted.entry(reminder)
@@ -160,7 +165,7 @@ class CalendarWriter:
             return []
         try:
             answer = changing.cancel(connection, self._schema, entry.reminder_id)
-        except Refused:
+        except (Refused, NotFound):
             return []
         if answer == "cancelled":
             self.totals.cancelled += 1

@@ -234,6 +234,55 @@ def test_an_event_that_moves_after_its_alarm_rang_rings_again(run, ledger):
     assert ledger.due() == ["03-02T12:00"]
 
 
+@pytest.fixture
+def purge(database):
+    """All that has ended is purged."""
+
+    def call():
+        with database.transaction() as connection, connection.cursor() as cursor:
+            cursor.execute(
+                "UPDATE reminders.reminders SET created_at = clock_timestamp() - interval '401 days', "
+                "finished_at = finished_at - interval '400 days'"
+            )
+        for _ in range(3):
+            assert CliRunner().invoke(reminders, ["purge"]).exit_code == 0
+        assert count(database) == count(database, "due")
+
+    return call
+
+
+@pytest.mark.parametrize("pruned", [False, True])
+def test_an_event_that_moves_after_its_reminder_was_purged_rings_again(run, ledger, purge, database, pruned):
+    first, second = calendar(event("DTSTART:20260301T120000Z")), calendar(event("DTSTART:20260402T120000Z"))
+    run(first)
+    ledger.end()
+    purge()
+    now = "2026-03-20T00:00Z" if pruned else "2026-03-01T13:00Z"
+    assert run(first, now=now) == ({"skipped": 1} if pruned else {"existing": 1})
+    assert count(database, "calendar_entries") == (0 if pruned else 1)
+    assert run(second, now=now) == ({"scheduled": 1} if pruned else {"moved": 1})
+    assert run(second, now=now) == {"existing": 1}
+    assert ledger.due() == ["04-02T12:00"]
+
+
+def test_an_event_that_comes_back_after_its_reminder_was_purged_rings(run, ledger, purge):
+    both = calendar(event(ONE), event(ONE, uid="two"))
+    run(both)
+    assert run(calendar(event(ONE, uid="two"))) == {"existing": 1, "cancelled": 1}
+    purge()
+    assert run(both) == {"existing": 1, "moved": 1}
+    assert run(both) == {"existing": 2}
+    assert ledger.due() == ["04-01T09:00", "04-01T09:00"]
+
+
+def test_what_a_person_cancelled_stays_cancelled_once_it_is_purged(run, ledger, purge):
+    run(calendar(event(ONE)))
+    ledger.cancel_all()
+    purge()
+    assert run(calendar(event(ONE))) == {"existing": 1}
+    assert ledger.due() == []
+
+
 def test_what_a_person_cancelled_stays_cancelled(run, ledger):
     run(calendar(event(ONE)))
     ledger.cancel_all()
