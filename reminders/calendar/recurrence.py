@@ -14,7 +14,7 @@ import heapq
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
-from itertools import islice, pairwise
+from itertools import islice, pairwise, takewhile
 
 from reminders.calendar.civil_rule import wall_times
 from reminders.calendar.elapsed_rule import elapsed_instants
@@ -24,6 +24,8 @@ from reminders.domain.errors import InvalidInput
 
 LOOKED_AT = 400
 """How many occurrences are looked at, to refuse a series that fires too often."""
+LOOKED_AHEAD = timedelta(days=5 * 366)
+"""How far from the first one they are looked for."""
 _APART = timedelta(days=2)
 """Wall times further apart than this keep their order as instants: no zone has ever changed by more than a day."""
 _HOUR = timedelta(hours=1)
@@ -72,10 +74,13 @@ class Recurrence:
 
     def check(self, field: str = "rule") -> None:
         """Raise `InvalidInput` naming `field` if it never fires, or more often than once a minute."""
-        first = list(islice(self.all(), LOOKED_AT))
-        if not first:
+        turns = self.all()
+        first = next(turns, None)
+        if first is None:
             raise InvalidInput(field, "never fires; look at its dates, UNTIL and exceptions")
-        for earlier, later in pairwise(first):
+        # A rule that fires once in decades would be searched for thousands of years.
+        near = takewhile(lambda turn: turn.at - first.at < LOOKED_AHEAD, turns)
+        for earlier, later in pairwise((first, *islice(near, LOOKED_AT))):
             if (later.at - earlier.at).total_seconds() < LEAST_SECONDS_APART:
                 raise InvalidInput(
                     field, f"fires more often than once a minute, at {earlier.wall} and {later.wall} ({self.zone})"

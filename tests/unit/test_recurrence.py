@@ -158,6 +158,15 @@ def test_a_rule_that_never_fires_or_too_often_is_refused():
     series("FREQ=MINUTELY", at(2026, 1, 1, 9, 0)).check()
 
 
+def test_a_rule_that_fires_once_in_decades_is_checked_within_a_few_of_its_turns(monkeypatch):
+    """Looked for to the last year, this one would take half a minute."""
+    looked = []
+    seen = Recurrence.all
+    monkeypatch.setattr(Recurrence, "all", lambda self: (looked.append(turn) or turn for turn in seen(self)))
+    series("FREQ=HOURLY;BYMONTH=2;BYMONTHDAY=29;BYDAY=MO;BYHOUR=3", at(2026, 1, 1, 9, 0)).check()
+    assert len(looked) == 2
+
+
 STARTS = st.datetimes(min_value=datetime(2000, 1, 1), max_value=datetime(2030, 12, 31)).map(
     lambda moment: moment.replace(microsecond=0)
 )
