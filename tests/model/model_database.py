@@ -18,6 +18,9 @@ class ModelDatabase:
         self._watcher = self._connect()
         self._watcher.autocommit = True
         self._idle: list[Any] = []
+        self.beginning: Any = None
+        self.dump: str | None = None
+        """How the first example found the database, and every other one must."""
 
     def sql(self, query: str, arguments: Any = None) -> list[tuple[Any, ...]]:
         """Run one statement in a transaction of its own."""

@@ -11,7 +11,10 @@ from model.beliefs import Beliefs, Place, Reminder
 from model.model_broker import ModelBroker
 from model.model_clock import ModelClock
 from model.model_database import ModelDatabase
+from model.model_ids import ModelIds
+from model.model_ledger import begin_again
 from model.model_receiver import WINDOW, ModelReceiver
+from reminders.domain import identity
 from reminders.ledger.audit import AuditPolicy
 from reminders.ledger.database import Database
 from reminders.ledger.destinations import set_deduplicates
@@ -32,18 +35,6 @@ SCANNING = ScanPolicy(
     batch=5, in_flight=IN_FLIGHT, lease=LEASE, redeliver=REDELIVER, repair=RepairPolicy(MAX_ATTEMPTS, MAX_WAIT)
 )
 AUDITED = AuditPolicy(MAX_ATTEMPTS, MAX_WAIT, WINDOW, IN_FLIGHT)
-TABLES = (
-    "ticks",
-    "dead_letters",
-    "delivery_attempts",
-    "notification_deliveries",
-    "due",
-    "reminders",
-    "destinations",
-    "pauses",
-    "keys_seen",
-    "purges",
-)
 
 
 @dataclass
@@ -76,9 +67,8 @@ class Stage:
     def empty(cls, base: ModelDatabase) -> Stage:
         """At the beginning of the model's time, with nothing in the ledger but what operators said of some places."""
         stage = cls(base, ModelClock(base))
-        deletions = [f"DELETE FROM reminders.{table}" for table in TABLES]
-        base.sql("; ".join([*deletions, "DELETE FROM audit.moves"]))
-        stage.clock.set_back()
+        begin_again(base)
+        identity.time = identity.os = ModelIds(stage.clock)
         for place in PLACES:
             stage.beliefs.deduplicates[place] = True
             if place.address == "forgets":

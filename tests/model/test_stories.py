@@ -8,7 +8,6 @@ from model.checks import check
 from model.machine import ReminderMachine
 from model.model_receiver import DELIVERED, UNKNOWN_APPLIED
 from model.model_stage import PLACES
-from model.test_model import model_time  # noqa: F401 - a fixture
 
 STORIES = {
     "late, repaired": lambda machine: machine.success_comes_late("repaired", DELIVERED),
