@@ -35,10 +35,16 @@ class ModelDatabase:
     def give_caller_back(self, connection: Any) -> None:
         self._idle.append(connection)
 
-    def close(self) -> None:
-        for connection in (self._watcher, *self._idle):
-            connection.close()
+    def forget_connections(self) -> None:
+        """Begin the next example without any but the machine's own: a connection remembers plans, and one that idles while
+        tables come and go catches up with that in transactions of its own, whenever it likes."""
+        while self._idle:
+            self._idle.pop().close()
         self.product.close()
+
+    def close(self) -> None:
+        self.forget_connections()
+        self._watcher.close()
 
     def _connect(self) -> Any:
         _, given = PGDialect_psycopg2().create_connect_args(self.product.url)

@@ -32,9 +32,10 @@ WHERE l.locktype = 'virtualxid' AND a.datname = current_database() AND l.pid <> 
 
 def begin_again(base: ModelDatabase) -> None:
     """Take every row and its place, and begin every count again. Raises `AssertionError` if anything is left over."""
+    base.forget_connections()
     if used := [name for (name,) in base.sql(_USED)]:
         base.sql(f"TRUNCATE {', '.join(used)}")
-    base.sql("ALTER SEQUENCE audit.moves_number_seq RESTART; ALTER SEQUENCE model_clock.tick RESTART")
+    base.sql("SELECT setval('audit.moves_number_seq', 1, false), setval('model_clock.tick', 1, false)")
     base.sql("INSERT INTO model_clock.hand VALUES (%s)", (START,))
     found = {"relations": base.sql(_RELATIONS), "transactions": base.sql(_OPEN)}
     base.beginning = base.beginning or found
@@ -46,19 +47,21 @@ def _differences(before: dict[str, Any], after: dict[str, Any]) -> list[Any]:
 
 
 _TABLES = f"""
-SELECT c.oid::regclass::text, ARRAY(SELECT quote_ident(attname) FROM pg_attribute
-                                    WHERE attrelid = c.oid AND attnum > 0 AND NOT attisdropped AND attname <> ALL(%s) ORDER BY attnum)
+SELECT c.oid::regclass::text, ARRAY(
+    SELECT quote_ident(a.attname) FROM pg_attribute a
+    WHERE a.attrelid = c.oid AND NOT a.attisdropped AND a.attname <> ALL(%s)
+      AND (a.attnum > 0 OR a.attname = 'ctid' AND c.relname <> 'purges') ORDER BY a.attnum)
 FROM pg_class c JOIN pg_namespace n ON n.oid = c.relnamespace
 WHERE n.nspname IN {_SCHEMAS} AND c.relkind = 'r' AND c.relname <> 'schema_version' ORDER BY 1"""
 _PROCESSES = ["transaction", "sent_at", "waits_for"]
-"""Columns that name Postgres's own transactions, and the machine's time."""
+"""Columns that name Postgres's own transactions, or the real time. The length of `waits_for` moves the rows of its table."""
 
 
 def dump(base: ModelDatabase) -> list[str]:
     """Every row of every table and where it lies, as the example has left it."""
     if base.dump is None:
         parts = [
-            f"SELECT '{name} ' || row(ctid, {', '.join(columns)})::text AS line FROM {name}"
+            f"SELECT '{name} ' || row({', '.join(columns)})::text AS line FROM {name}"
             for name, columns in base.sql(_TABLES, (_PROCESSES,))
         ]
         base.dump = " UNION ALL ".join(parts)

@@ -43,7 +43,7 @@ class Open:
 
     connection: Any
     reminder: Reminder
-    then: Callable[[], None]
+    then: Callable[[], object]
 
 
 @dataclass
@@ -101,6 +101,13 @@ class Stage:
                 yield connection
         finally:
             self.base.give_caller_back(connection)
+
+    def begin(self, reminder: Reminder) -> Open:
+        """An application's transaction that stays open, and will hold the reminder."""
+        begun = Open(self.base.take_caller(), reminder, int)
+        reminder.held = True
+        self.transactions.append(begun)
+        return begun
 
     def end(self, transaction: Open, *, commit: bool) -> None:
         """The application commits, or gives up."""

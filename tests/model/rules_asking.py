@@ -11,7 +11,7 @@ from hypothesis.stateful import initialize, precondition, rule
 
 import reminders
 from model.beliefs import Reminder
-from model.model_stage import PLACES, Open
+from model.model_stage import PLACES
 from model.rules import MachineRules, number
 from reminders.domain.errors import Conflict, InvalidInput, Refused
 
@@ -56,16 +56,13 @@ class AskingRules(MachineRules):
         self.hold(self.one_free(pick), what, due_in)
 
     def hold(self, reminder, what, due_in):
-        connection = self.stage.base.take_caller()
+        begun = self.stage.begin(reminder)
         if what != "look":
-            then = self._change(connection, reminder, what, due_in, None)
+            begun.then = self._change(begun.connection, reminder, what, due_in, None)
         else:
-            with connection.cursor() as cursor:
+            with begun.connection.cursor() as cursor:
                 for table in ("due", "reminders"):
                     cursor.execute(f"SELECT FROM reminders.{table} WHERE id = %s FOR UPDATE", (str(reminder.id),))
-            then = partial(int)
-        reminder.held = True
-        self.stage.transactions.append(Open(connection, reminder, then))
 
     @rule(pick=number, commit=st.booleans())
     @precondition(lambda self: self.stage.transactions)
