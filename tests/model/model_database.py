@@ -11,10 +11,11 @@ from reminders.ledger.database import Database
 
 
 class ModelDatabase:
-    """`product` is the pool that the product's code gets; `sql` looks on; callers are applications."""
+    """`product` is what the product's code gets, one connection, since one process runs at a time; `sql` looks on; callers
+    are applications."""
 
     def __init__(self, url: str) -> None:
-        self.product = Database(url, schema="reminders", pool_size=20)
+        self.product = Database(url, schema="reminders", pool_size=1)
         self._watcher = self._connect()
         self._watcher.autocommit = True
         self._idle: list[Any] = []
@@ -35,16 +36,16 @@ class ModelDatabase:
     def give_caller_back(self, connection: Any) -> None:
         self._idle.append(connection)
 
-    def forget_connections(self) -> None:
-        """Begin the next example without any but the machine's own: a connection remembers plans, and one that idles while
-        tables come and go catches up with that in transactions of its own, whenever it likes."""
-        while self._idle:
-            self._idle.pop().close()
-        self.product.close()
+    def wake_idle_connections(self) -> None:
+        """Let them hear of tables that were emptied: one that idles on would catch up in a transaction of its own, some time."""
+        for connection in self._idle:
+            with connection, connection.cursor() as cursor:
+                cursor.execute("SELECT")
 
     def close(self) -> None:
-        self.forget_connections()
-        self._watcher.close()
+        for connection in (self._watcher, *self._idle):
+            connection.close()
+        self.product.close()
 
     def _connect(self) -> Any:
         _, given = PGDialect_psycopg2().create_connect_args(self.product.url)

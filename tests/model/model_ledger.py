@@ -32,9 +32,9 @@ WHERE l.locktype = 'virtualxid' AND a.datname = current_database() AND l.pid <> 
 
 def begin_again(base: ModelDatabase) -> None:
     """Take every row and its place, and begin every count again. Raises `AssertionError` if anything is left over."""
-    base.forget_connections()
     if used := [name for (name,) in base.sql(_USED)]:
         base.sql(f"TRUNCATE {', '.join(used)}")
+    base.wake_idle_connections()
     base.sql("SELECT setval('audit.moves_number_seq', 1, false), setval('model_clock.tick', 1, false)")
     base.sql("INSERT INTO model_clock.hand VALUES (%s)", (START,))
     found = {"relations": base.sql(_RELATIONS), "transactions": base.sql(_OPEN)}
