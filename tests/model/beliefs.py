@@ -9,7 +9,7 @@ from typing import Any
 from uuid import UUID
 
 from model.model_receiver import WINDOW
-from reminders.domain.outcomes import Outcome, Unknown
+from reminders.domain.outcomes import Blocked, Outcome, Rejected, Unknown
 from reminders.pipeline.ports import Claim, Report
 
 READINGS = timedelta(milliseconds=50)
@@ -26,15 +26,18 @@ class Place:
 
 @dataclass
 class Pause:
-    """An operator's word that nothing is to be begun: for a tenant, one of its places, or everything."""
+    """An operator's word that nothing is to be begun: for a tenant, one of its places, a kind, or everything."""
 
     id: UUID
     tenant: str | None
     address: str | None
+    kind: str | None
     active: bool = True
 
-    def covers(self, place: Place) -> bool:
-        return self.tenant in {None, place.tenant} and self.address in {None, place.address}
+    def covers(self, reminder: Reminder) -> bool:
+        place = reminder.place
+        fits = self.tenant in {None, place.tenant} and self.address in {None, place.address}
+        return fits and self.kind in {None, reminder.asked["kind"]}
 
 
 @dataclass
@@ -86,6 +89,8 @@ class Reminder:
     place: Place
     asked: dict[str, Any]
     key: str
+    over_after: datetime
+    """It was live, or somebody decided about it, not earlier than this."""
     version: int = 1
     expires_at: datetime | None = None
     answer: str | None = None
@@ -108,8 +113,10 @@ class Beliefs:
     reminders: list[Reminder] = field(default_factory=list)
     sent: dict[str, Sent] = field(default_factory=dict)
     deduplicates: dict[Place, bool] = field(default_factory=dict)
-    asked_to_wait: dict[Place, datetime] = field(default_factory=dict)
-    """Until when a place wants to be left alone."""
+    asked_to_wait: dict[Place | str, datetime] = field(default_factory=dict)
+    """Until when a place wants to be left alone; or a tenant's places all together, which refuse its credentials."""
+    gone: set[Place] = field(default_factory=set)
+    """Places to which nothing is to be sent any more, until an operator says otherwise."""
     pauses: list[Pause] = field(default_factory=list)
     """Those that are over too: the ledger may still hold by them."""
     breaches: list[str] = field(default_factory=list)
@@ -147,10 +154,13 @@ class Beliefs:
             self.breach("G4", f"claim on {key}, and it was known to be delivered")
         if reminder.expires_at is not None and reminder.expires_at <= now:
             self.breach("states", f"claim on {key} after its expiry")
-        if any(each.active and each.covers(reminder.place) for each in self.pauses):
+        if any(each.active and each.covers(reminder) for each in self.pauses):
             self.breach("states", f"claim on {key}, and a pause covers it")
-        if self.asked_to_wait.get(reminder.place, now) > now:
-            self.breach("states", f"claim on {key}, and its place has asked for a pause")
+        for who in (reminder.place, reminder.place.tenant):
+            if self.asked_to_wait.get(who, now) > now:
+                self.breach("states", f"claim on {key}, and {who} is to be left alone until {self.asked_to_wait[who]}")
+        if reminder.place in self.gone:
+            self.breach("states", f"claim on {key}, and its place is gone")
         deduplicates = self.deduplicates[reminder.place]
         since = sent.uncertain_since(now)
         if since is not None and not deduplicates:
@@ -199,11 +209,14 @@ class Beliefs:
                 "G4", f"unknown attempt {turn.number} on {sent.key} is to be repeated where nothing deduplicates"
             )
 
-    def hold(self, claim: Claim, now: datetime, seconds: float) -> None:
-        """From now on, and never for a shorter time than was asked before."""
+    def said(self, claim: Claim, outcome: Outcome, now: datetime) -> None:
+        """What an outcome that was committed says of its place: a pause is never shorter than one asked for before."""
         place = self.of(claim.delivery.reminder_id).place
-        until = now + timedelta(seconds=seconds)
-        self.asked_to_wait[place] = max(until, self.asked_to_wait.get(place, until))
+        if isinstance(outcome, Blocked):
+            who, until = place if outcome.scope == "destination" else place.tenant, now + outcome.after
+            self.asked_to_wait[who] = max(until, self.asked_to_wait.get(who, until))
+        elif isinstance(outcome, Rejected) and outcome.gone:
+            self.gone.add(place)
 
     def lapsed(self, claim: Claim, now: datetime) -> None:
         """The holder was told that its claim no longer stands: it had ended, or its time had."""

@@ -43,7 +43,12 @@ def begin_again(base: ModelDatabase) -> None:
 
 
 def _differences(before: dict[str, Any], after: dict[str, Any]) -> list[Any]:
-    return [each for name in before for each in (*before[name], *after[name]) if (each in before[name]) != (each in after[name])]
+    return [
+        each
+        for name in before
+        for each in (*before[name], *after[name])
+        if (each in before[name]) != (each in after[name])
+    ]
 
 
 _TABLES = f"""

@@ -10,7 +10,6 @@ from model.model_receiver import Answer
 from model.model_stage import CLAIM, DELAYS, HTTP_DEADLINE, MAX_ATTEMPTS, MAX_WAIT, Stage
 from model.puppet import Puppet
 from reminders.bootstrap import DATABASE_FAULTS
-from reminders.domain.outcomes import Blocked
 from reminders.ledger.claiming import PostgresClaims
 from reminders.ledger.database import LockNotAvailable
 from reminders.ledger.finalizing import PostgresFinalize
@@ -173,8 +172,8 @@ class _Ends:
         state = real(claim, report, *decision)
         if state == "done":
             worker.stage.beliefs.finalized(claim, report, move)
-            if isinstance(report.outcome, Blocked) and move != "confirmed":
-                worker.stage.beliefs.hold(claim, worker.stage.clock.now, report.outcome.after.total_seconds())
+            if move != "confirmed":
+                worker.stage.beliefs.said(claim, report.outcome, worker.stage.clock.now)
             worker.meets("end reply lost")
             worker.puppet.pause("finalized")
         elif state == "lapsed":

@@ -18,6 +18,7 @@ from reminders.domain.errors import Conflict, InvalidInput, Refused
 MOST_REMINDERS = 3
 MOST_TRANSACTIONS = 2
 DUE_IN = st.sampled_from([-60, 0, 3, 20, 4000])
+KIND = st.sampled_from(["note", "note", "alarm"])
 EXPIRES_IN = st.sampled_from([None, None, None, 10, 100, 20_000, 700_000])
 """Seconds after the due time."""
 
@@ -27,10 +28,10 @@ class AskingRules(MachineRules):
     def schedule_first(self, place):
         self._schedule(place, -60, None)
 
-    @rule(place=st.sampled_from(PLACES), due_in=DUE_IN, expires_in=EXPIRES_IN)
+    @rule(place=st.sampled_from(PLACES), kind=KIND, due_in=DUE_IN, expires_in=EXPIRES_IN)
     @precondition(lambda self: len(self.kept()) < MOST_REMINDERS)
-    def schedule(self, place, due_in, expires_in):
-        self._schedule(place, due_in, expires_in)
+    def schedule(self, place, kind, due_in, expires_in):
+        self._schedule(place, due_in, expires_in, kind)
 
     @rule(
         pick=number,
@@ -69,13 +70,13 @@ class AskingRules(MachineRules):
     def end_transaction(self, pick, commit):
         self.stage.end(self.stage.transactions[pick % len(self.stage.transactions)], commit=commit)
 
-    def _schedule(self, place, due_in, expires_in):
+    def _schedule(self, place, due_in, expires_in, kind="note"):
         due_at = self.clock.now + timedelta(seconds=due_in)
         expires_at = None if expires_in is None else due_at + timedelta(seconds=expires_in)
         asked: dict[str, Any] = {
             "tenant_id": place.tenant,
             "user_id": "u",
-            "kind": "note",
+            "kind": kind,
             "channel": "log",
             "destination": place.address,
             "due_at": due_at,
@@ -86,7 +87,8 @@ class AskingRules(MachineRules):
         with self.stage.caller() as connection:
             made = reminders.schedule(connection, **asked)
         assert (made.created, made.status, made.version) == (True, "pending", 1)
-        self.beliefs.reminders.append(Reminder(made.id, place, asked, made.delivery_key, expires_at=expires_at))
+        known = Reminder(made.id, place, asked, made.delivery_key, self.clock.now, expires_at=expires_at)
+        self.beliefs.reminders.append(known)
 
     def _schedule_again(self, reminder, *, same):
         """The same request finds the row as it stands; other content is a conflict. Neither changes anything."""

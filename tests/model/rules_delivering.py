@@ -79,13 +79,16 @@ class DeliveringRules(MachineRules):
                 self._go_on(other)
         self._go_on(worker, through=True)
 
-    def stop(self, where, answer):
-        """A worker with the first message that a scan at the next wake leaves; None if it does not get as far as that."""
+    def stop(self, where, answer, at=None):
+        """A worker with the first message that a scan at the next wake leaves, or the first for the place `at`; None if it
+        does not get as far as that."""
         self.clock.forward(self.stage.seconds_to_next_wake())
         ModelScanner(self.stage).once()
-        if not self.stage.broker.queued:
+        queued = self.stage.broker.queued
+        fit = [n for n, each in enumerate(queued) if at in {None, self.beliefs.of(each.reminder_id).place}]
+        if not fit:
             return None
-        worker = ModelWorker(self.stage, self.stage.broker.take(0), answer, None)
+        worker = ModelWorker(self.stage, self.stage.broker.take(fit[0]), answer, None)
         self.workers.append(worker)
         while worker.puppet.at != where and worker in self.workers:
             self._go_on(worker)
@@ -95,10 +98,18 @@ class DeliveringRules(MachineRules):
         self.workers.append(worker)
         self._go_on(worker, through=True)
 
+    def scan_at_next_wake(self):
+        self.clock.forward(self.stage.seconds_to_next_wake())
+        ModelScanner(self.stage).once()
+
+    def carry_all(self, answer):
+        """Every message, and what comes of it."""
+        while self.stage.broker.queued:
+            self.carry(ModelWorker(self.stage, self.stage.broker.take(0), answer, None))
+
     def deliver_all(self):
         """Every message, to receivers that take it."""
-        while self.stage.broker.queued:
-            self.carry(ModelWorker(self.stage, self.stage.broker.take(0), DELIVERED, None))
+        self.carry_all(DELIVERED)
 
     def _kill(self, worker):
         worker.puppet.kill()

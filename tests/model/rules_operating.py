@@ -29,7 +29,10 @@ class OperatingRules(MachineRules):
         elif what == "resolve":
             self._resolve(reminder)
         else:
-            self._settled(discard(self.stage.database, self._of(reminder), **WORD).confirmed_late)
+            done = discard(self.stage.database, self._of(reminder), **WORD)
+            self._settled(done.confirmed_late)
+            if done.done:
+                reminder.over_after = self.clock.now
 
     @rule(what=st.sampled_from(["place", "place", "new format", "garbled", "mended"]), pick=number)
     @precondition(lambda self: self.kept())
@@ -75,7 +78,7 @@ class OperatingRules(MachineRules):
         self._settled(done.confirmed_late)
         if done.done:
             self.beliefs.word(reminder, delivered=arrived)
-            reminder.ended = self.row(reminder)[0]
+            reminder.ended, reminder.over_after = self.row(reminder)[0], self.clock.now
 
     def _of(self, reminder):
         return LetterFilter(ids=[reminder.id])
@@ -85,4 +88,4 @@ class OperatingRules(MachineRules):
             reminder = self.beliefs.of(each)
             if not self.beliefs.known(reminder.key).delivered:
                 self.beliefs.breach("states", f"{reminder.key} was settled as delivered, and nobody has said so")
-            reminder.ended = "delivered"
+            reminder.ended, reminder.over_after = "delivered", self.clock.now

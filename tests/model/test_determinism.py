@@ -23,7 +23,9 @@ def _told(examples: int) -> list[list[str]]:
         @invariant()
         def note(self):
             broker = self.stage.broker
-            traces[-1].append("\n".join([*dump(self.stage.base), *map(str, broker.queued), *map(str, broker.unacknowledged)]))
+            traces[-1].append(
+                "\n".join([*dump(self.stage.base), *map(str, broker.queued), *map(str, broker.unacknowledged)])
+            )
 
         def teardown(self):
             super().teardown()

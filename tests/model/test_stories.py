@@ -6,7 +6,7 @@ import pytest
 
 from model.checks import check
 from model.machine import ReminderMachine
-from model.model_receiver import DELIVERED, UNKNOWN_APPLIED
+from model.model_receiver import DELIVERED, UNKNOWN_APPLIED, refuse, wait
 from model.model_stage import PLACES
 
 STORIES = {
@@ -14,6 +14,12 @@ STORIES = {
     "late, published": lambda machine: machine.success_comes_late("published", DELIVERED),
     "beyond the window": lambda machine: machine.message_outlasts_the_window(UNKNOWN_APPLIED, DELIVERED),
     "cancelled, redriven": lambda machine: machine.redrive_what_was_cancelled_meanwhile(True),
+    "a shorter wait": lambda machine: machine.two_ask_to_wait(wait, (3600.0, 1.0), DELIVERED),
+    "a longer wait": lambda machine: machine.two_ask_to_wait(wait, (1.0, 3600.0), DELIVERED),
+    "refused for less": lambda machine: machine.two_ask_to_wait(refuse, (3600.0, 1.0), DELIVERED),
+    "refused for longer": lambda machine: machine.two_ask_to_wait(refuse, (1.0, 3600.0), DELIVERED),
+    "gone": lambda machine: machine.place_is_gone(True, DELIVERED, False),
+    "gone, and back": lambda machine: machine.place_is_gone(True, DELIVERED, True),
 }
 
 
