@@ -10,6 +10,7 @@ from uuid import UUID
 
 from model.model_receiver import WINDOW
 from reminders.domain.outcomes import Blocked, Outcome, Rejected, Unknown
+from reminders.domain.retry_policy import OnUnknown
 from reminders.pipeline.ports import Claim, Report
 
 READINGS = timedelta(milliseconds=50)
@@ -47,7 +48,10 @@ class Turn:
     number: int
     claimed_at: datetime
     until: datetime
-    deduplicates: bool
+    on_unknown: OnUnknown
+    """What must follow if nobody learns what came of it."""
+    asks: bool = False
+    """It may only ask whether an earlier one took effect."""
     body: bytes | None = None
     answer: Outcome | None = None
     """What the receiver answered, whether or not anybody learnt of it."""
@@ -66,7 +70,7 @@ class Sent:
     delivered: bool = False
     """The ledger has been told, by whoever knew, that it took effect."""
     settled: int = 0
-    """Turns that a person's word has settled."""
+    """Turns that a person's word, or the far side's, has settled."""
 
     def turn(self, number: int) -> Turn:
         return self.turns[number - 1]
@@ -113,6 +117,8 @@ class Beliefs:
     reminders: list[Reminder] = field(default_factory=list)
     sent: dict[str, Sent] = field(default_factory=dict)
     deduplicates: dict[Place, bool] = field(default_factory=dict)
+    stricter: dict[str, OnUnknown] = field(default_factory=dict)
+    """What tenants want to follow where a place's promise would allow more."""
     asked_to_wait: dict[Place | str, datetime] = field(default_factory=dict)
     """Until when a place wants to be left alone; or a tenant's places all together, which refuse its credentials."""
     gone: set[Place] = field(default_factory=set)
@@ -135,8 +141,18 @@ class Beliefs:
         sent = self.known(reminder.key)
         return not sent.delivered and sent.uncertain_since(now) is not None
 
-    def claimed(self, claim: Claim, now: datetime, seconds: float) -> None:
-        """A claim has been committed: it must have been allowed."""
+    def on_unknown(self, reminder: Reminder, *, looks_up: bool) -> OnUnknown:
+        """What must follow if nobody learns what comes of an attempt that is begun now; who asks once asks on."""
+        wanted = self.stricter.get(reminder.place.tenant)
+        if wanted == "review":
+            return "review"
+        if self.deduplicates[reminder.place] and wanted is None:
+            return "repeat"
+        turns = self.known(reminder.key).turns
+        return "look_up" if looks_up or (turns and turns[-1].on_unknown == "look_up") else "review"
+
+    def claimed(self, claim: Claim, now: datetime, seconds: float, *, looks_up: bool) -> None:
+        """A claim has been committed, by a worker that can look keys up or cannot: it must have been allowed."""
         key = claim.delivery.delivery_key
         reminder, sent = self.of(claim.delivery.reminder_id), self.known(key)
         for turn in sent.turns:
@@ -161,19 +177,22 @@ class Beliefs:
                 self.breach("states", f"claim on {key}, and {who} is to be left alone until {self.asked_to_wait[who]}")
         if reminder.place in self.gone:
             self.breach("states", f"claim on {key}, and its place is gone")
-        deduplicates = self.deduplicates[reminder.place]
+        on_unknown = self.on_unknown(reminder, looks_up=looks_up)
         since = sent.uncertain_since(now)
-        if since is not None and not deduplicates:
-            self.breach("G4", f"claim on {key}: an attempt is unknown and its place does not deduplicate")
+        if claim.on_unknown != on_unknown:
+            self.breach("G4", f"claim on {key}: if it is unknown, {claim.on_unknown} follows, and not {on_unknown}")
+        if claim.asks != (since is not None and on_unknown == "look_up"):
+            self.breach("G4", f"claim on {key}: it {'asks' if claim.asks else 'sends'}, unknown since {since}")
+        if since is not None and on_unknown == "review":
+            self.breach("G4", f"claim on {key}: an attempt is unknown, and that is for review")
         for turn in sent.turns[sent.settled :]:
-            if not turn.deduplicates and (turn.unknown or turn.ended is None):
+            if turn.on_unknown == "review" and (turn.unknown or turn.ended is None):
                 self.breach(
                     "G4", f"claim on {key}: attempt {turn.number} is unknown, and was one for review when it began"
                 )
-        if since is not None and now - since >= timedelta(seconds=WINDOW):
+        if since is not None and on_unknown == "repeat" and now - since >= timedelta(seconds=WINDOW):
             self.breach("G4", f"claim on {key}: unknown since {since}, beyond what its place remembers")
-        turn = Turn(claim.claim_number, now, now + timedelta(seconds=seconds), deduplicates)
-        sent.turns.append(turn)
+        sent.turns.append(Turn(claim.claim_number, now, now + timedelta(seconds=seconds), on_unknown, claim.asks))
 
     def called(self, claim_number: int, key: str, body: bytes, answer: Outcome) -> None:
         """A provider is called: every attempt that is on record bore the same body."""
@@ -182,6 +201,8 @@ class Beliefs:
             self.breach("G3", f"call {claim_number} on {key} without a claim")
             return
         turn = sent.turn(claim_number)
+        if turn.asks:
+            self.breach("G4", f"call {claim_number} on {key}, and its claim may only ask")
         if turn.body is not None or turn.ended is not None:
             self.breach("G3", f"a second call under claim {claim_number} on {key}, or after its end")
         if any(each.body != body for each in sent.turns if each.body is not None and each.ended is not None):
@@ -204,10 +225,10 @@ class Beliefs:
         allowed = expected.get(type(outcome).__name__, {"parked", *ends})
         if move not in allowed:
             self.breach("states", f"{outcome} on {sent.key} was committed as {move}")
-        if move == "parked" and turn.unknown and not turn.deduplicates:
-            self.breach(
-                "G4", f"unknown attempt {turn.number} on {sent.key} is to be repeated where nothing deduplicates"
-            )
+        if move == "parked" and turn.unknown and turn.on_unknown == "review":
+            self.breach("G4", f"unknown attempt {turn.number} on {sent.key} is for review, and is to be repeated")
+        if report.certain:
+            sent.settled = len(sent.turns)
 
     def said(self, claim: Claim, outcome: Outcome, now: datetime) -> None:
         """What an outcome that was committed says of its place: a pause is never shorter than one asked for before."""

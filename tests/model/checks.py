@@ -74,7 +74,7 @@ def _compare(stage, reminder, shown):
             beliefs.breach(
                 "G5", f"{key} is {status}, waiting for an attempt, and cancel had answered {reminder.answer}"
             )
-        if any(not sent.turn(each).deduplicates for each in unknown):
+        if any(sent.turn(each).on_unknown == "review" for each in unknown):
             beliefs.breach("G4", f"{key} is {status}, waiting for an attempt, though an unknown one is for review")
     if uncertain and not unknown and not sent.delivered:
         beliefs.breach("states", f"{key} counts as uncertain, and every attempt is known")

@@ -12,6 +12,7 @@ from model.model_scanner import ModelScanner
 from model.rest import check_ends, look_until_all_have_ended
 from model.rules_asked_to_wait import AskedToWaitRules
 from model.rules_in_a_row import InARowRules
+from model.rules_looking_up import LookingUpRules
 from model.rules_meanwhile import MeanwhileRules
 from model.rules_operating import OperatingRules
 from model.rules_pausing import PausingRules
@@ -21,7 +22,15 @@ from model.rules_time import TimeRules
 
 
 class ReminderMachine(
-    InARowRules, MeanwhileRules, AskedToWaitRules, PausingRules, PurgingRules, ScanningRules, OperatingRules, TimeRules
+    InARowRules,
+    MeanwhileRules,
+    AskedToWaitRules,
+    LookingUpRules,
+    PausingRules,
+    PurgingRules,
+    ScanningRules,
+    OperatingRules,
+    TimeRules,
 ):
     """Everything that may happen to a few reminders of two tenants."""
 

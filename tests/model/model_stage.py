@@ -58,6 +58,8 @@ class Stage:
     transactions: list[Open] = field(default_factory=list)
     body_format: int = 1
     """What this release's workers pin for a first attempt."""
+    looks_up: bool = False
+    """This release's workers can ask the far side for a key."""
     garbled: bool = False
     """This release renders another body than the one before."""
     ever_garbled: bool = False

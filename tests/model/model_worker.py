@@ -10,6 +10,8 @@ from model.model_receiver import Answer
 from model.model_stage import CLAIM, DELAYS, HTTP_DEADLINE, MAX_ATTEMPTS, MAX_WAIT, Stage
 from model.puppet import Puppet
 from reminders.bootstrap import DATABASE_FAULTS
+from reminders.domain.look_ups import Absent, Found, Undecided
+from reminders.domain.outcomes import Unknown
 from reminders.ledger.claiming import PostgresClaims
 from reminders.ledger.database import LockNotAvailable
 from reminders.ledger.finalizing import PostgresFinalize
@@ -30,6 +32,7 @@ class ModelWorker:
         self.call: Claim | None = None
         self._fault = fault
         policy = RetryPolicy(MAX_ATTEMPTS, DELAYS, MAX_WAIT)
+        self.looks_up = stage.looks_up
         provider = _Provider(self)
         deliver = Deliver(
             claims=_Claims(self),
@@ -58,7 +61,8 @@ class _Claims:
 
     def __init__(self, worker: ModelWorker) -> None:
         self._worker = worker
-        self._real = PostgresClaims(worker.stage.database, worker="w", formats={"log": worker.stage.body_format})
+        formats, look_ups = {"log": worker.stage.body_format}, ["log"] if worker.looks_up else []
+        self._real = PostgresClaims(worker.stage.database, worker="w", formats=formats, look_ups=look_ups)
 
     def claim(self, *given: Any) -> Claim | None:
         worker = self._worker
@@ -70,7 +74,7 @@ class _Claims:
             raise
         if claim is not None:
             worker.claim = claim
-            worker.stage.beliefs.claimed(claim, claim.claimed_at, CLAIM)
+            worker.stage.beliefs.claimed(claim, claim.claimed_at, CLAIM, looks_up=worker.looks_up)
             worker.meets("claim reply lost")
             worker.puppet.pause("claimed")
         return claim
@@ -99,6 +103,7 @@ class _Provider:
 
     def __init__(self, worker: ModelWorker) -> None:
         self._worker = worker
+        self.looks_up = worker.looks_up
 
     def ready(self) -> None: ...
 
@@ -119,6 +124,17 @@ class _Provider:
         stage.receiver.receive(key, stage.clock.now, answer, deduplicates=stage.beliefs.deduplicates[place])
         worker.puppet.pause("called")
         return answer.outcome
+
+    def look_up(self, delivery: Any, deadline: float) -> Any:
+        """The truth; or nothing that decides, where a call would have come to something unknown."""
+        worker, stage = self._worker, self._worker.stage
+        if worker.claim is None or not worker.claim.asks:
+            stage.beliefs.breach("G4", f"{delivery.delivery_key} was asked for under a claim that sends")
+        worker.puppet.pause("called")
+        outcome = worker.answer.outcome
+        if isinstance(outcome, Unknown):
+            return Undecided(outcome.error_class, outcome.reason, timed_out=outcome.timed_out)
+        return Found("asked") if stage.receiver.effects(delivery.delivery_key) else Absent()
 
 
 class _Ends:

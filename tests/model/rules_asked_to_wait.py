@@ -42,20 +42,22 @@ class AskedToWaitRules(AskingRules, DeliveringRules):
         if other is not None and other in self.workers:
             self._go_on(other, through=True)
 
-    @rule(asks=SCOPE, spans=st.sampled_from([(HOUR, 1.0), (HOUR, 1.0), (1.0, HOUR), (HOUR, 20 * HOUR)]), answer=ANSWER)
+    @rule(
+        place=st.sampled_from(PLACES),
+        asks=SCOPE,
+        spans=st.sampled_from([(HOUR, 1.0), (HOUR, 1.0), (1.0, HOUR), (HOUR, 20 * HOUR)]),
+        answer=ANSWER,
+    )
     @precondition(lambda self: len(self.workers) < MOST_WORKERS - 1 and len(self.kept()) < MOST_REMINDERS)
-    def two_ask_to_wait(self, asks, spans, answer):
+    def two_ask_to_wait(self, place, asks, spans, answer):
         """Two calls to one place are open, and both are told to wait: the later end stands, whichever is told last."""
-        first = self.stop("called", asks(spans[0]))
-        if first is None:
-            return
-        place = self.beliefs.of(first.message.reminder_id).place
-        self._schedule(place, -60, None)
+        for _ in range(min(2, MOST_REMINDERS - len(self.kept()))):
+            self._schedule(place, -60, None)
+        first = self.stop("called", asks(spans[0]), at=place)
         other = self.stop("called", asks(spans[1]), at=place)
-        if other is None:
-            return
-        self._go_on(first, through=True)
-        self._go_on(other, through=True)
+        for each in (first, other):
+            if each is not None and each in self.workers:
+                self._go_on(each, through=True)
         self.clock.forward(min(spans) + HOLD_SPREAD)
         ModelScanner(self.stage).once()
         self.carry_all(answer)
