@@ -16,7 +16,7 @@ from model.rules_looking_up import LookingUpRules
 from model.rules_meanwhile import MeanwhileRules
 from model.rules_operating import OperatingRules
 from model.rules_pausing import PausingRules
-from model.rules_purging import PurgingRules
+from model.rules_purging_early import EarlyPurgeRules
 from model.rules_scanning import ScanningRules
 from model.rules_time import TimeRules
 
@@ -27,7 +27,7 @@ class ReminderMachine(
     AskedToWaitRules,
     LookingUpRules,
     PausingRules,
-    PurgingRules,
+    EarlyPurgeRules,
     ScanningRules,
     OperatingRules,
     TimeRules,

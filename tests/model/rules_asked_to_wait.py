@@ -43,24 +43,30 @@ class AskedToWaitRules(AskingRules, DeliveringRules):
             self._go_on(other, through=True)
 
     @rule(
-        place=st.sampled_from(PLACES),
+        pick=number,
         asks=SCOPE,
         spans=st.sampled_from([(HOUR, 1.0), (HOUR, 1.0), (1.0, HOUR), (HOUR, 20 * HOUR)]),
         answer=ANSWER,
     )
-    @precondition(lambda self: len(self.workers) < MOST_WORKERS - 1 and len(self.kept()) < MOST_REMINDERS)
-    def two_ask_to_wait(self, place, asks, spans, answer):
+    @precondition(lambda self: len(self.workers) < MOST_WORKERS - 1 and len(self.kept()) <= MOST_REMINDERS)
+    @precondition(lambda self: self._open_places() and not any(each.active for each in self.beliefs.pauses))
+    def two_ask_to_wait(self, pick, asks, spans, answer):
         """Two calls to one place are open, and both are told to wait: the later end stands, whichever is told last."""
-        for _ in range(min(2, MOST_REMINDERS - len(self.kept()))):
+        place = self._open_places()[pick % len(self._open_places())]
+        for _ in spans:
             self._schedule(place, -60, None)
-        first = self.stop("called", asks(spans[0]), at=place)
-        other = self.stop("called", asks(spans[1]), at=place)
-        for each in (first, other):
-            if each is not None and each in self.workers:
+        open_calls = [self.stop("called", asks(span), at=place) for span in spans]
+        for each in open_calls:
+            if each in self.workers:
                 self._go_on(each, through=True)
         self.clock.forward(min(spans) + HOLD_SPREAD)
         ModelScanner(self.stage).once()
         self.carry_all(answer)
+
+    def _open_places(self):
+        """Those that nobody has asked to be left alone."""
+        waiting = {who for who, until in self.beliefs.asked_to_wait.items() if until > self.clock.now}
+        return [each for each in PLACES if not {each, each.tenant} & waiting and each not in self.beliefs.gone]
 
     @rule(another=st.booleans(), answer=ANSWER, enable=st.booleans())
     @precondition(lambda self: len(self.workers) < MOST_WORKERS)

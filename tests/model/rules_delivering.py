@@ -80,15 +80,14 @@ class DeliveringRules(MachineRules):
         self._go_on(worker, through=True)
 
     def stop(self, where, answer, at=None):
-        """A worker with the first message that a scan at the next wake leaves, or the first for the place `at`; None if it
-        does not get as far as that."""
-        self.clock.forward(self.stage.seconds_to_next_wake())
-        ModelScanner(self.stage).once()
-        queued = self.stage.broker.queued
-        fit = [n for n, each in enumerate(queued) if at in {None, self.beliefs.of(each.reminder_id).place}]
-        if not fit:
+        """A worker with the first message that a scan at the next wake leaves, or with one for the place `at`, which may be
+        out already; None if it does not get as far as that."""
+        if at is None or not self._out_for(at):
+            self.scan_at_next_wake()
+        out = range(len(self.stage.broker.queued)) if at is None else self._out_for(at)
+        if not out:
             return None
-        worker = ModelWorker(self.stage, self.stage.broker.take(fit[0]), answer, None)
+        worker = ModelWorker(self.stage, self.stage.broker.take(out[0]), answer, None)
         self.workers.append(worker)
         while worker.puppet.at != where and worker in self.workers:
             self._go_on(worker)
@@ -97,6 +96,11 @@ class DeliveringRules(MachineRules):
     def carry(self, worker):
         self.workers.append(worker)
         self._go_on(worker, through=True)
+
+    def _out_for(self, place):
+        """Where its messages are in the queue."""
+        queued = self.stage.broker.queued
+        return [n for n, each in enumerate(queued) if self.beliefs.of(each.reminder_id).place == place]
 
     def scan_at_next_wake(self):
         self.clock.forward(self.stage.seconds_to_next_wake())

@@ -30,10 +30,7 @@ class OperatingRules(MachineRules):
         elif what == "resolve":
             self._resolve(reminder)
         else:
-            done = discard(self.stage.database, self._of(reminder), **WORD)
-            self._settled(done.confirmed_late)
-            if done.done:
-                reminder.over_after = self.clock.now
+            self.discard(reminder)
 
     @rule(
         what=st.sampled_from(["place", "place", "tenant", "looks up", "new format", "garbled", "mended"]),
@@ -57,6 +54,12 @@ class OperatingRules(MachineRules):
         else:
             self.stage.garbled = what == "garbled"
             self.stage.ever_garbled |= self.stage.garbled
+
+    def discard(self, reminder):
+        done = discard(self.stage.database, self._of(reminder), **WORD)
+        self._settled(done.confirmed_late)
+        if done.done:
+            reminder.over_after = self.clock.now
 
     def tenant_wants(self, tenant, stricter):
         """What is to follow where a place's promise would allow more."""
