@@ -18,7 +18,8 @@ from reminders.domain.errors import Conflict, InvalidInput, Refused
 MOST_REMINDERS = 3
 MOST_TRANSACTIONS = 2
 DUE_IN = st.sampled_from([-60, 0, 3, 20, 4000])
-KIND = st.sampled_from(["note", "note", "alarm"])
+KINDS = ("note", "alarm")
+"""In turn."""
 EXPIRES_IN = st.sampled_from([None, None, None, 10, 100, 20_000, 700_000])
 """Seconds after the due time."""
 
@@ -28,10 +29,10 @@ class AskingRules(MachineRules):
     def schedule_first(self, place):
         self._schedule(place, -60, None)
 
-    @rule(place=st.sampled_from(PLACES), kind=KIND, due_in=DUE_IN, expires_in=EXPIRES_IN)
+    @rule(place=st.sampled_from(PLACES), due_in=DUE_IN, expires_in=EXPIRES_IN)
     @precondition(lambda self: len(self.kept()) < MOST_REMINDERS)
-    def schedule(self, place, kind, due_in, expires_in):
-        self._schedule(place, due_in, expires_in, kind)
+    def schedule(self, place, due_in, expires_in):
+        self._schedule(place, due_in, expires_in)
 
     @rule(
         pick=number,
@@ -70,13 +71,13 @@ class AskingRules(MachineRules):
     def end_transaction(self, pick, commit):
         self.stage.end(self.stage.transactions[pick % len(self.stage.transactions)], commit=commit)
 
-    def _schedule(self, place, due_in, expires_in, kind="note"):
+    def _schedule(self, place, due_in, expires_in):
         due_at = self.clock.now + timedelta(seconds=due_in)
         expires_at = None if expires_in is None else due_at + timedelta(seconds=expires_in)
         asked: dict[str, Any] = {
             "tenant_id": place.tenant,
             "user_id": "u",
-            "kind": kind,
+            "kind": KINDS[len(self.beliefs.reminders) % len(KINDS)],
             "channel": "log",
             "destination": place.address,
             "due_at": due_at,
