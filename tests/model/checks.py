@@ -53,7 +53,8 @@ def _compare(stage, reminder, shown):
         beliefs.breach("states", f"{key} was {reminder.ended} and is {status}, without a person's word")
     if status in TERMINAL:
         reminder.ended = status
-    else:
+    elif not reminder.held:
+        # A cancellation dates from when it was asked for, however late its transaction commits.
         reminder.over_after = now
     if (claim_number or 0) != len(sent.turns):
         beliefs.breach("G3", f"{key} is at claim {claim_number}, and {len(sent.turns)} were seen")
