@@ -9,8 +9,9 @@ from typing import Any
 from uuid import UUID
 
 from model.model_receiver import WINDOW
-from reminders.domain.outcomes import Blocked, Outcome, Rejected, Unknown
+from reminders.domain.outcomes import Blocked, Delivered, Outcome, Rejected, Unknown
 from reminders.domain.retry_policy import OnUnknown
+from reminders.ledger.failing import DISABLE_AFTER
 from reminders.pipeline.ports import Claim, Report
 
 READINGS = timedelta(milliseconds=50)
@@ -123,6 +124,8 @@ class Beliefs:
     """Until when a place wants to be left alone; or a tenant's places all together, which refuse its credentials."""
     gone: set[Place] = field(default_factory=set)
     """Places to which nothing is to be sent any more, until an operator says otherwise."""
+    failing: dict[Place, datetime] = field(default_factory=dict)
+    """Since when every call to a place has failed."""
     pauses: list[Pause] = field(default_factory=list)
     """Those that are over too: the ledger may still hold by them."""
     breaches: list[str] = field(default_factory=list)
@@ -230,14 +233,25 @@ class Beliefs:
         if report.certain:
             sent.settled = len(sent.turns)
 
-    def said(self, claim: Claim, outcome: Outcome, now: datetime) -> None:
-        """What an outcome that was committed says of its place: a pause is never shorter than one asked for before."""
-        place = self.of(claim.delivery.reminder_id).place
-        if isinstance(outcome, Blocked):
+    def said(self, claim: Claim, report: Report, now: datetime) -> None:
+        """What an outcome that was committed says of its place: a pause is never shorter than one asked for before, and who
+        has failed for days on end is as good as gone."""
+        place, outcome = self.of(claim.delivery.reminder_id).place, report.outcome
+        if isinstance(outcome, Delivered):
+            self.failing.pop(place, None)
+        elif isinstance(outcome, Blocked):
             who, until = place if outcome.scope == "destination" else place.tenant, now + outcome.after
             self.asked_to_wait[who] = max(until, self.asked_to_wait.get(who, until))
         elif isinstance(outcome, Rejected) and outcome.gone:
             self.gone.add(place)
+        elif not (outcome.blameless or report.looked_up or place in self.gone):
+            since = self.failing.setdefault(place, now)
+            if now - since >= timedelta(seconds=DISABLE_AFTER):
+                self.gone.add(place)
+
+    def recovered(self, claim: Claim) -> None:
+        """A success was committed, whichever attempt's it is."""
+        self.failing.pop(self.of(claim.delivery.reminder_id).place, None)
 
     def lapsed(self, claim: Claim, now: datetime) -> None:
         """The holder was told that its claim no longer stands: it had ended, or its time had."""

@@ -19,6 +19,8 @@ from reminders.pipeline.deliver import Deliver, DeliverPolicy
 from reminders.pipeline.finalize import Finalize, RetryPolicy
 from reminders.pipeline.ports import Claim, Message
 
+SETTLE = 12.0
+"""Seconds for which the far side would not know what became of a call."""
 FAULTS = (None, None, None, "claim not sent", "claim reply lost", "end not sent", "end reply lost")
 """What the connection to Postgres may do, once, to one delivery."""
 
@@ -103,7 +105,7 @@ class _Provider:
 
     def __init__(self, worker: ModelWorker) -> None:
         self._worker = worker
-        self.looks_up = worker.looks_up
+        self.looks_up, self.settle = worker.looks_up, SETTLE
 
     def ready(self) -> None: ...
 
@@ -175,7 +177,9 @@ class _Ends:
     def record_late(self, claim: Claim, report: Any) -> None:
         self._real.record_late(claim, report)
         if report.outcome.name == "delivered":
-            self._worker.stage.beliefs.known(claim.delivery.delivery_key).delivered = True
+            beliefs = self._worker.stage.beliefs
+            beliefs.known(claim.delivery.delivery_key).delivered = True
+            beliefs.recovered(claim)
 
     def _end(self, move: str, real: Any, claim: Claim, report: Any, *decision: Any) -> str:
         worker = self._worker
@@ -188,8 +192,10 @@ class _Ends:
         state = real(claim, report, *decision)
         if state == "done":
             worker.stage.beliefs.finalized(claim, report, move)
-            if move != "confirmed":
-                worker.stage.beliefs.said(claim, report.outcome, worker.stage.clock.now)
+            if move == "confirmed":
+                worker.stage.beliefs.recovered(claim)
+            else:
+                worker.stage.beliefs.said(claim, report, worker.stage.clock.now)
             worker.meets("end reply lost")
             worker.puppet.pause("finalized")
         elif state == "lapsed":

@@ -110,6 +110,7 @@ class AskedToWaitRules(AskingRules, DeliveringRules):
             assert place not in self.beliefs.gone, f"{place} is gone, and enabling it was refused"
         else:
             assert place in self.beliefs.gone, f"{place} was enabled, and was not gone"
+            self.beliefs.failing.pop(place, None)
         self.beliefs.gone.discard(place)
 
     @rule(asks=SCOPE, hours=st.sampled_from([10, 20, 24]))
