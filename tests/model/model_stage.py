@@ -37,9 +37,10 @@ SCANNING = ScanPolicy(
 AUDITED = AuditPolicy(MAX_ATTEMPTS, MAX_WAIT, WINDOW, IN_FLIGHT)
 
 
-@dataclass
+@dataclass(eq=False)
 class Open:
-    """An application's transaction that holds a reminder; `then` is what its commit makes true."""
+    """An application's transaction that holds a reminder; `then` is what its commit makes true. It equals no other one, though
+    that may use the same connection for the same reminder."""
 
     connection: Any
     reminder: Reminder
