@@ -183,13 +183,14 @@ WHERE u.claimed_at >= :since AND n.on_unknown = 'review' AND n.claim_number > u.
     ),
     Check(
         "repeated_beyond_window",
-        "An attempt whose outcome is unknown is repeated within `REMINDERS_DEDUP_WINDOW` only, or after a redrive.",
+        "An attempt whose outcome is unknown is repeated within `REMINDERS_DEDUP_WINDOW` only, or after a redrive. (To look "
+        "its key up repeats nothing.)",
         "claimed",
         f"""
 SELECT n.reminder_id, n.delivery_key, 'claim ' || n.claim_number || ' at ' || n.claimed_at || ', and attempt ' || u.claim_number ||
        ' had ended unknown at ' || u.recorded_at
 FROM {_UNKNOWN_IN_BUDGET}
-WHERE u.claimed_at >= :since AND n.claim_number > u.claim_number
+WHERE u.claimed_at >= :since AND n.claim_number > u.claim_number AND n.on_unknown <> 'look_up'
   AND n.claimed_at > u.recorded_at + make_interval(secs => :window)""",
         f"The receiver may have forgotten the key. {_ASK}and tell whoever got two. If REMINDERS_DEDUP_WINDOW was lowered "
         "meanwhile, it may stand.",

@@ -9,7 +9,9 @@ from typing import Any
 from uuid import UUID
 
 from model.model_receiver import WINDOW
-from reminders.domain.outcomes import Outcome, Unknown
+from reminders.domain.outcomes import Blocked, Delivered, Outcome, Rejected, Unknown
+from reminders.domain.retry_policy import OnUnknown
+from reminders.ledger.failing import DISABLE_AFTER
 from reminders.pipeline.ports import Claim, Report
 
 READINGS = timedelta(milliseconds=50)
@@ -26,15 +28,18 @@ class Place:
 
 @dataclass
 class Pause:
-    """An operator's word that nothing is to be begun: for a tenant, one of its places, or everything."""
+    """An operator's word that nothing is to be begun: for a tenant, one of its places, a kind, or everything."""
 
     id: UUID
     tenant: str | None
     address: str | None
+    kind: str | None
     active: bool = True
 
-    def covers(self, place: Place) -> bool:
-        return self.tenant in {None, place.tenant} and self.address in {None, place.address}
+    def covers(self, reminder: Reminder) -> bool:
+        place = reminder.place
+        fits = self.tenant in {None, place.tenant} and self.address in {None, place.address}
+        return fits and self.kind in {None, reminder.asked["kind"]}
 
 
 @dataclass
@@ -44,7 +49,10 @@ class Turn:
     number: int
     claimed_at: datetime
     until: datetime
-    deduplicates: bool
+    on_unknown: OnUnknown
+    """What must follow if nobody learns what came of it."""
+    asks: bool = False
+    """It may only ask whether an earlier one took effect."""
     body: bytes | None = None
     answer: Outcome | None = None
     """What the receiver answered, whether or not anybody learnt of it."""
@@ -63,7 +71,7 @@ class Sent:
     delivered: bool = False
     """The ledger has been told, by whoever knew, that it took effect."""
     settled: int = 0
-    """Turns that a person's word has settled."""
+    """Turns that a person's word, or the far side's, has settled."""
 
     def turn(self, number: int) -> Turn:
         return self.turns[number - 1]
@@ -86,6 +94,8 @@ class Reminder:
     place: Place
     asked: dict[str, Any]
     key: str
+    over_after: datetime
+    """It was live, or somebody decided about it, not earlier than this."""
     version: int = 1
     expires_at: datetime | None = None
     answer: str | None = None
@@ -108,8 +118,14 @@ class Beliefs:
     reminders: list[Reminder] = field(default_factory=list)
     sent: dict[str, Sent] = field(default_factory=dict)
     deduplicates: dict[Place, bool] = field(default_factory=dict)
-    asked_to_wait: dict[Place, datetime] = field(default_factory=dict)
-    """Until when a place wants to be left alone."""
+    stricter: dict[str, OnUnknown] = field(default_factory=dict)
+    """What tenants want to follow where a place's promise would allow more."""
+    asked_to_wait: dict[Place | str, datetime] = field(default_factory=dict)
+    """Until when a place wants to be left alone; or a tenant's places all together, which refuse its credentials."""
+    gone: set[Place] = field(default_factory=set)
+    """Places to which nothing is to be sent any more, until an operator says otherwise."""
+    failing: dict[Place, datetime] = field(default_factory=dict)
+    """Since when every call to a place has failed."""
     pauses: list[Pause] = field(default_factory=list)
     """Those that are over too: the ledger may still hold by them."""
     breaches: list[str] = field(default_factory=list)
@@ -128,8 +144,18 @@ class Beliefs:
         sent = self.known(reminder.key)
         return not sent.delivered and sent.uncertain_since(now) is not None
 
-    def claimed(self, claim: Claim, now: datetime, seconds: float) -> None:
-        """A claim has been committed: it must have been allowed."""
+    def on_unknown(self, reminder: Reminder, *, looks_up: bool) -> OnUnknown:
+        """What must follow if nobody learns what comes of an attempt that is begun now; who asks once asks on."""
+        wanted = self.stricter.get(reminder.place.tenant)
+        if wanted == "review":
+            return "review"
+        if self.deduplicates[reminder.place] and wanted is None:
+            return "repeat"
+        turns = self.known(reminder.key).turns
+        return "look_up" if looks_up or (turns and turns[-1].on_unknown == "look_up") else "review"
+
+    def claimed(self, claim: Claim, now: datetime, seconds: float, *, looks_up: bool) -> None:
+        """A claim has been committed, by a worker that can look keys up or cannot: it must have been allowed."""
         key = claim.delivery.delivery_key
         reminder, sent = self.of(claim.delivery.reminder_id), self.known(key)
         for turn in sent.turns:
@@ -147,23 +173,29 @@ class Beliefs:
             self.breach("G4", f"claim on {key}, and it was known to be delivered")
         if reminder.expires_at is not None and reminder.expires_at <= now:
             self.breach("states", f"claim on {key} after its expiry")
-        if any(each.active and each.covers(reminder.place) for each in self.pauses):
+        if any(each.active and each.covers(reminder) for each in self.pauses):
             self.breach("states", f"claim on {key}, and a pause covers it")
-        if self.asked_to_wait.get(reminder.place, now) > now:
-            self.breach("states", f"claim on {key}, and its place has asked for a pause")
-        deduplicates = self.deduplicates[reminder.place]
+        for who in (reminder.place, reminder.place.tenant):
+            if self.asked_to_wait.get(who, now) > now:
+                self.breach("states", f"claim on {key}, and {who} is to be left alone until {self.asked_to_wait[who]}")
+        if reminder.place in self.gone:
+            self.breach("states", f"claim on {key}, and its place is gone")
+        on_unknown = self.on_unknown(reminder, looks_up=looks_up)
         since = sent.uncertain_since(now)
-        if since is not None and not deduplicates:
-            self.breach("G4", f"claim on {key}: an attempt is unknown and its place does not deduplicate")
+        if claim.on_unknown != on_unknown:
+            self.breach("G4", f"claim on {key}: if it is unknown, {claim.on_unknown} follows, and not {on_unknown}")
+        if claim.asks != (since is not None and on_unknown == "look_up"):
+            self.breach("G4", f"claim on {key}: it {'asks' if claim.asks else 'sends'}, unknown since {since}")
+        if since is not None and on_unknown == "review":
+            self.breach("G4", f"claim on {key}: an attempt is unknown, and that is for review")
         for turn in sent.turns[sent.settled :]:
-            if not turn.deduplicates and (turn.unknown or turn.ended is None):
+            if turn.on_unknown == "review" and (turn.unknown or turn.ended is None):
                 self.breach(
                     "G4", f"claim on {key}: attempt {turn.number} is unknown, and was one for review when it began"
                 )
-        if since is not None and now - since >= timedelta(seconds=WINDOW):
+        if since is not None and on_unknown == "repeat" and now - since >= timedelta(seconds=WINDOW):
             self.breach("G4", f"claim on {key}: unknown since {since}, beyond what its place remembers")
-        turn = Turn(claim.claim_number, now, now + timedelta(seconds=seconds), deduplicates)
-        sent.turns.append(turn)
+        sent.turns.append(Turn(claim.claim_number, now, now + timedelta(seconds=seconds), on_unknown, claim.asks))
 
     def called(self, claim_number: int, key: str, body: bytes, answer: Outcome) -> None:
         """A provider is called: every attempt that is on record bore the same body."""
@@ -172,6 +204,8 @@ class Beliefs:
             self.breach("G3", f"call {claim_number} on {key} without a claim")
             return
         turn = sent.turn(claim_number)
+        if turn.asks:
+            self.breach("G4", f"call {claim_number} on {key}, and its claim may only ask")
         if turn.body is not None or turn.ended is not None:
             self.breach("G3", f"a second call under claim {claim_number} on {key}, or after its end")
         if any(each.body != body for each in sent.turns if each.body is not None and each.ended is not None):
@@ -194,16 +228,30 @@ class Beliefs:
         allowed = expected.get(type(outcome).__name__, {"parked", *ends})
         if move not in allowed:
             self.breach("states", f"{outcome} on {sent.key} was committed as {move}")
-        if move == "parked" and turn.unknown and not turn.deduplicates:
-            self.breach(
-                "G4", f"unknown attempt {turn.number} on {sent.key} is to be repeated where nothing deduplicates"
-            )
+        if move == "parked" and turn.unknown and turn.on_unknown == "review":
+            self.breach("G4", f"unknown attempt {turn.number} on {sent.key} is for review, and is to be repeated")
+        if report.certain:
+            sent.settled = len(sent.turns)
 
-    def hold(self, claim: Claim, now: datetime, seconds: float) -> None:
-        """From now on, and never for a shorter time than was asked before."""
-        place = self.of(claim.delivery.reminder_id).place
-        until = now + timedelta(seconds=seconds)
-        self.asked_to_wait[place] = max(until, self.asked_to_wait.get(place, until))
+    def said(self, claim: Claim, report: Report, now: datetime) -> None:
+        """What an outcome that was committed says of its place: a pause is never shorter than one asked for before, and who
+        has failed for days on end is as good as gone."""
+        place, outcome = self.of(claim.delivery.reminder_id).place, report.outcome
+        if isinstance(outcome, Delivered):
+            self.failing.pop(place, None)
+        elif isinstance(outcome, Blocked):
+            who, until = place if outcome.scope == "destination" else place.tenant, now + outcome.after
+            self.asked_to_wait[who] = max(until, self.asked_to_wait.get(who, until))
+        elif isinstance(outcome, Rejected) and outcome.gone:
+            self.gone.add(place)
+        elif not (outcome.blameless or report.looked_up or place in self.gone):
+            since = self.failing.setdefault(place, now)
+            if now - since >= timedelta(seconds=DISABLE_AFTER):
+                self.gone.add(place)
+
+    def recovered(self, claim: Claim) -> None:
+        """A success was committed, whichever attempt's it is."""
+        self.failing.pop(self.of(claim.delivery.reminder_id).place, None)
 
     def lapsed(self, claim: Claim, now: datetime) -> None:
         """The holder was told that its claim no longer stands: it had ended, or its time had."""

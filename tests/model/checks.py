@@ -47,12 +47,15 @@ def _compare(stage, reminder, shown):
         return
     if (status == "held") != sleeps:
         beliefs.breach("G2", f"{key} is {status}, and {'never wakes' if sleeps else 'wakes by itself'}")
-    if status == "held" and not any(each.covers(reminder.place) for each in beliefs.pauses):
+    if status == "held" and not any(each.covers(reminder) for each in beliefs.pauses):
         beliefs.breach("G2", f"{key} is held, and no pause has ever covered it")
     if reminder.ended is not None and status != reminder.ended and not (status == "delivered" and sent.delivered):
         beliefs.breach("states", f"{key} was {reminder.ended} and is {status}, without a person's word")
     if status in TERMINAL:
         reminder.ended = status
+    elif not reminder.held:
+        # A cancellation dates from when it was asked for, however late its transaction commits.
+        reminder.over_after = now
     if (claim_number or 0) != len(sent.turns):
         beliefs.breach("G3", f"{key} is at claim {claim_number}, and {len(sent.turns)} were seen")
     counting = [turn for turn in sent.turns if turn.ended not in {"waiting", "given back"}]
@@ -72,7 +75,7 @@ def _compare(stage, reminder, shown):
             beliefs.breach(
                 "G5", f"{key} is {status}, waiting for an attempt, and cancel had answered {reminder.answer}"
             )
-        if any(not sent.turn(each).deduplicates for each in unknown):
+        if any(sent.turn(each).on_unknown == "review" for each in unknown):
             beliefs.breach("G4", f"{key} is {status}, waiting for an attempt, though an unknown one is for review")
     if uncertain and not unknown and not sent.delivered:
         beliefs.breach("states", f"{key} counts as uncertain, and every attempt is known")

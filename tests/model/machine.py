@@ -12,16 +12,25 @@ from model.model_scanner import ModelScanner
 from model.rest import check_ends, look_until_all_have_ended
 from model.rules_asked_to_wait import AskedToWaitRules
 from model.rules_in_a_row import InARowRules
+from model.rules_looking_up import LookingUpRules
 from model.rules_meanwhile import MeanwhileRules
 from model.rules_operating import OperatingRules
 from model.rules_pausing import PausingRules
-from model.rules_purging import PurgingRules
+from model.rules_purging_early import EarlyPurgeRules
 from model.rules_scanning import ScanningRules
 from model.rules_time import TimeRules
 
 
 class ReminderMachine(
-    InARowRules, MeanwhileRules, AskedToWaitRules, PausingRules, PurgingRules, ScanningRules, OperatingRules, TimeRules
+    InARowRules,
+    MeanwhileRules,
+    AskedToWaitRules,
+    LookingUpRules,
+    PausingRules,
+    EarlyPurgeRules,
+    ScanningRules,
+    OperatingRules,
+    TimeRules,
 ):
     """Everything that may happen to a few reminders of two tenants."""
 

@@ -19,7 +19,6 @@ INSTALL = """
 CREATE SCHEMA model_clock;
 CREATE SEQUENCE model_clock.tick;
 CREATE TABLE model_clock.hand (at timestamptz NOT NULL);
-INSERT INTO model_clock.hand VALUES ('2026-06-15 12:00+00');
 CREATE TABLE reminders.delivery_attempts_modelled PARTITION OF reminders.delivery_attempts
     FOR VALUES FROM ('2026-06-01+00') TO ('2029-01-01+00');
 CREATE FUNCTION model_clock.clock_timestamp() RETURNS timestamptz LANGUAGE plpgsql VOLATILE AS $$
@@ -40,8 +39,12 @@ BEGIN
     END LOOP;
 END $$;
 """
-OPTIONS = "-c search_path=model_clock,pg_catalog -c synchronous_commit=off -c lock_timeout=300ms -c statement_timeout=20s -c jit=off"
-"""For every connection of the model: one process runs at a time here, so who waits for a lock at all would wait for ever."""
+OPTIONS = (
+    "-c search_path=model_clock,pg_catalog -c synchronous_commit=off -c jit=off -c plan_cache_mode=force_generic_plan "
+    "-c lock_timeout=300ms -c statement_timeout=120s"
+)
+"""For every connection of the model: one process runs at a time here, so who waits for a lock at all would wait for ever. And
+one plan for each statement, whatever was run before: rows that wake in the same microsecond come in the order of the plan."""
 
 
 def under_the_clock(url: str) -> str:
@@ -55,11 +58,6 @@ class ModelClock:
     def __init__(self, base: ModelDatabase) -> None:
         self._base = base
         self.now = START
-
-    def set_back(self) -> None:
-        """Begin again."""
-        self._base.sql("ALTER SEQUENCE model_clock.tick RESTART")
-        self.forward(0)
 
     def forward(self, seconds: float) -> None:
         self.now += timedelta(seconds=seconds)

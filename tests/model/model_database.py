@@ -11,13 +11,17 @@ from reminders.ledger.database import Database
 
 
 class ModelDatabase:
-    """`product` is the pool that the product's code gets; `sql` looks on; callers are applications."""
+    """`product` is what the product's code gets, one connection, since one process runs at a time; `sql` looks on; callers
+    are applications."""
 
     def __init__(self, url: str) -> None:
-        self.product = Database(url, schema="reminders", pool_size=20)
+        self.product = Database(url, schema="reminders", pool_size=1)
         self._watcher = self._connect()
         self._watcher.autocommit = True
         self._idle: list[Any] = []
+        self.beginning: Any = None
+        self.dump: str | None = None
+        """How the first example found the database, and every other one must."""
 
     def sql(self, query: str, arguments: Any = None) -> list[tuple[Any, ...]]:
         """Run one statement in a transaction of its own."""
@@ -31,6 +35,12 @@ class ModelDatabase:
 
     def give_caller_back(self, connection: Any) -> None:
         self._idle.append(connection)
+
+    def wake_idle_connections(self) -> None:
+        """Let them hear of tables that were emptied: one that idles on would catch up in a transaction of its own, some time."""
+        for connection in self._idle:
+            with connection, connection.cursor() as cursor:
+                cursor.execute("SELECT")
 
     def close(self) -> None:
         for connection in (self._watcher, *self._idle):

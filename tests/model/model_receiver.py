@@ -24,7 +24,9 @@ DELIVERED = Answer(Delivered(reference="r"), True)
 AGAIN = Answer(Retry("busy", "later", status_code=503), False)
 GATEWAY = Answer(Unknown("gateway", "no answer from behind", status_code=502), False)
 GATEWAY_APPLIED = Answer(Unknown("gateway", "no answer from behind", status_code=502), True)
-REFUSED = Answer(Rejected("gone", "no such place", status_code=410), False)
+REFUSED = Answer(Rejected("bad_request", "not like this", status_code=400), False)
+GONE = Answer(Rejected("gone", "no such place", status_code=410, gone=True), False)
+"""Nothing is to be sent there any more."""
 UNKNOWN = Answer(Unknown("reset", "reset after it was sent"), False)
 UNKNOWN_APPLIED = Answer(Unknown("reset", "reset after it was sent"), True)
 TIMED_OUT = Answer(Unknown("timeout", "no answer in time", timed_out=True), False)
@@ -36,9 +38,15 @@ def wait(seconds: float) -> Answer:
     return Answer(Blocked("destination", timedelta(seconds=seconds), "http_429", "slow down", 429), False)
 
 
-WAIT, WAIT_LONG = wait(90), wait(20 * 3600)
+def refuse(seconds: float) -> Answer:
+    """The far side refuses the credentials with which all of a tenant's places are reached."""
+    return Answer(Blocked("provider", timedelta(seconds=seconds), "http_401", "who are you", 401), False)
+
+
+WAIT, WAIT_LONG, UNAUTHORISED = wait(90), wait(20 * 3600), refuse(90)
 ANSWERS = (
     DELIVERED, AGAIN, REFUSED, UNKNOWN_APPLIED, TIMED_OUT_APPLIED, UNKNOWN, TIMED_OUT, GATEWAY, GATEWAY_APPLIED, WAIT, WAIT_LONG,
+    UNAUTHORISED,
 )  # fmt: skip
 
 

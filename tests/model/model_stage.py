@@ -11,7 +11,10 @@ from model.beliefs import Beliefs, Place, Reminder
 from model.model_broker import ModelBroker
 from model.model_clock import ModelClock
 from model.model_database import ModelDatabase
+from model.model_ids import ModelIds
+from model.model_ledger import begin_again
 from model.model_receiver import WINDOW, ModelReceiver
+from reminders.domain import identity
 from reminders.ledger.audit import AuditPolicy
 from reminders.ledger.database import Database
 from reminders.ledger.destinations import set_deduplicates
@@ -32,27 +35,16 @@ SCANNING = ScanPolicy(
     batch=5, in_flight=IN_FLIGHT, lease=LEASE, redeliver=REDELIVER, repair=RepairPolicy(MAX_ATTEMPTS, MAX_WAIT)
 )
 AUDITED = AuditPolicy(MAX_ATTEMPTS, MAX_WAIT, WINDOW, IN_FLIGHT)
-TABLES = (
-    "ticks",
-    "dead_letters",
-    "delivery_attempts",
-    "notification_deliveries",
-    "due",
-    "reminders",
-    "destinations",
-    "pauses",
-    "keys_seen",
-    "purges",
-)
 
 
-@dataclass
+@dataclass(eq=False)
 class Open:
-    """An application's transaction that holds a reminder; `then` is what its commit makes true."""
+    """An application's transaction that holds a reminder; `then` is what its commit makes true. It equals no other one, though
+    that may use the same connection for the same reminder."""
 
     connection: Any
     reminder: Reminder
-    then: Callable[[], None]
+    then: Callable[[], object]
 
 
 @dataclass
@@ -67,6 +59,8 @@ class Stage:
     transactions: list[Open] = field(default_factory=list)
     body_format: int = 1
     """What this release's workers pin for a first attempt."""
+    looks_up: bool = False
+    """This release's workers can ask the far side for a key."""
     garbled: bool = False
     """This release renders another body than the one before."""
     ever_garbled: bool = False
@@ -76,9 +70,8 @@ class Stage:
     def empty(cls, base: ModelDatabase) -> Stage:
         """At the beginning of the model's time, with nothing in the ledger but what operators said of some places."""
         stage = cls(base, ModelClock(base))
-        deletions = [f"DELETE FROM reminders.{table}" for table in TABLES]
-        base.sql("; ".join([*deletions, "DELETE FROM audit.moves"]))
-        stage.clock.set_back()
+        begin_again(base)
+        identity.time = identity.os = ModelIds(stage.clock)
         for place in PLACES:
             stage.beliefs.deduplicates[place] = True
             if place.address == "forgets":
@@ -111,6 +104,13 @@ class Stage:
                 yield connection
         finally:
             self.base.give_caller_back(connection)
+
+    def begin(self, reminder: Reminder) -> Open:
+        """An application's transaction that stays open, and will hold the reminder."""
+        begun = Open(self.base.take_caller(), reminder, int)
+        reminder.held = True
+        self.transactions.append(begun)
+        return begun
 
     def end(self, transaction: Open, *, commit: bool) -> None:
         """The application commits, or gives up."""

@@ -10,7 +10,8 @@ from model.model_receiver import Answer
 from model.model_stage import CLAIM, DELAYS, HTTP_DEADLINE, MAX_ATTEMPTS, MAX_WAIT, Stage
 from model.puppet import Puppet
 from reminders.bootstrap import DATABASE_FAULTS
-from reminders.domain.outcomes import Blocked
+from reminders.domain.look_ups import Absent, Found, Undecided
+from reminders.domain.outcomes import Unknown
 from reminders.ledger.claiming import PostgresClaims
 from reminders.ledger.database import LockNotAvailable
 from reminders.ledger.finalizing import PostgresFinalize
@@ -18,6 +19,8 @@ from reminders.pipeline.deliver import Deliver, DeliverPolicy
 from reminders.pipeline.finalize import Finalize, RetryPolicy
 from reminders.pipeline.ports import Claim, Message
 
+SETTLE = 12.0
+"""Seconds for which the far side would not know what became of a call."""
 FAULTS = (None, None, None, "claim not sent", "claim reply lost", "end not sent", "end reply lost")
 """What the connection to Postgres may do, once, to one delivery."""
 
@@ -31,6 +34,7 @@ class ModelWorker:
         self.call: Claim | None = None
         self._fault = fault
         policy = RetryPolicy(MAX_ATTEMPTS, DELAYS, MAX_WAIT)
+        self.looks_up = stage.looks_up
         provider = _Provider(self)
         deliver = Deliver(
             claims=_Claims(self),
@@ -59,7 +63,8 @@ class _Claims:
 
     def __init__(self, worker: ModelWorker) -> None:
         self._worker = worker
-        self._real = PostgresClaims(worker.stage.database, worker="w", formats={"log": worker.stage.body_format})
+        formats, look_ups = {"log": worker.stage.body_format}, ["log"] if worker.looks_up else []
+        self._real = PostgresClaims(worker.stage.database, worker="w", formats=formats, look_ups=look_ups)
 
     def claim(self, *given: Any) -> Claim | None:
         worker = self._worker
@@ -71,7 +76,7 @@ class _Claims:
             raise
         if claim is not None:
             worker.claim = claim
-            worker.stage.beliefs.claimed(claim, claim.claimed_at, CLAIM)
+            worker.stage.beliefs.claimed(claim, claim.claimed_at, CLAIM, looks_up=worker.looks_up)
             worker.meets("claim reply lost")
             worker.puppet.pause("claimed")
         return claim
@@ -100,6 +105,7 @@ class _Provider:
 
     def __init__(self, worker: ModelWorker) -> None:
         self._worker = worker
+        self.looks_up, self.settle = worker.looks_up, SETTLE
 
     def ready(self) -> None: ...
 
@@ -120,6 +126,17 @@ class _Provider:
         stage.receiver.receive(key, stage.clock.now, answer, deduplicates=stage.beliefs.deduplicates[place])
         worker.puppet.pause("called")
         return answer.outcome
+
+    def look_up(self, delivery: Any, deadline: float) -> Any:
+        """The truth; or nothing that decides, where a call would have come to something unknown."""
+        worker, stage = self._worker, self._worker.stage
+        if worker.claim is None or not worker.claim.asks:
+            stage.beliefs.breach("G4", f"{delivery.delivery_key} was asked for under a claim that sends")
+        worker.puppet.pause("called")
+        outcome = worker.answer.outcome
+        if isinstance(outcome, Unknown):
+            return Undecided(outcome.error_class, outcome.reason, timed_out=outcome.timed_out)
+        return Found("asked") if stage.receiver.effects(delivery.delivery_key) else Absent()
 
 
 class _Ends:
@@ -160,7 +177,9 @@ class _Ends:
     def record_late(self, claim: Claim, report: Any) -> None:
         self._real.record_late(claim, report)
         if report.outcome.name == "delivered":
-            self._worker.stage.beliefs.known(claim.delivery.delivery_key).delivered = True
+            beliefs = self._worker.stage.beliefs
+            beliefs.known(claim.delivery.delivery_key).delivered = True
+            beliefs.recovered(claim)
 
     def _end(self, move: str, real: Any, claim: Claim, report: Any, *decision: Any) -> str:
         worker = self._worker
@@ -173,8 +192,10 @@ class _Ends:
         state = real(claim, report, *decision)
         if state == "done":
             worker.stage.beliefs.finalized(claim, report, move)
-            if isinstance(report.outcome, Blocked) and move != "confirmed":
-                worker.stage.beliefs.hold(claim, worker.stage.clock.now, report.outcome.after.total_seconds())
+            if move == "confirmed":
+                worker.stage.beliefs.recovered(claim)
+            else:
+                worker.stage.beliefs.said(claim, report, worker.stage.clock.now)
             worker.meets("end reply lost")
             worker.puppet.pause("finalized")
         elif state == "lapsed":

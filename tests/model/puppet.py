@@ -7,7 +7,7 @@ from queue import SimpleQueue
 from threading import Thread
 from typing import Any
 
-PATIENCE = 30.0
+PATIENCE = 120.0
 """Seconds after which a puppet that neither pauses nor ends is taken to hang."""
 
 

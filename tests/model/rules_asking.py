@@ -11,13 +11,15 @@ from hypothesis.stateful import initialize, precondition, rule
 
 import reminders
 from model.beliefs import Reminder
-from model.model_stage import PLACES, Open
+from model.model_stage import PLACES
 from model.rules import MachineRules, number
 from reminders.domain.errors import Conflict, InvalidInput, Refused
 
 MOST_REMINDERS = 3
 MOST_TRANSACTIONS = 2
 DUE_IN = st.sampled_from([-60, 0, 3, 20, 4000])
+KINDS = ("note", "alarm")
+"""In turn."""
 EXPIRES_IN = st.sampled_from([None, None, None, 10, 100, 20_000, 700_000])
 """Seconds after the due time."""
 
@@ -56,16 +58,13 @@ class AskingRules(MachineRules):
         self.hold(self.one_free(pick), what, due_in)
 
     def hold(self, reminder, what, due_in):
-        connection = self.stage.base.take_caller()
+        begun = self.stage.begin(reminder)
         if what != "look":
-            then = self._change(connection, reminder, what, due_in, None)
+            begun.then = self._change(begun.connection, reminder, what, due_in, None)
         else:
-            with connection.cursor() as cursor:
+            with begun.connection.cursor() as cursor:
                 for table in ("due", "reminders"):
                     cursor.execute(f"SELECT FROM reminders.{table} WHERE id = %s FOR UPDATE", (str(reminder.id),))
-            then = partial(int)
-        reminder.held = True
-        self.stage.transactions.append(Open(connection, reminder, then))
 
     @rule(pick=number, commit=st.booleans())
     @precondition(lambda self: self.stage.transactions)
@@ -78,7 +77,7 @@ class AskingRules(MachineRules):
         asked: dict[str, Any] = {
             "tenant_id": place.tenant,
             "user_id": "u",
-            "kind": "note",
+            "kind": KINDS[len(self.beliefs.reminders) % len(KINDS)],
             "channel": "log",
             "destination": place.address,
             "due_at": due_at,
@@ -89,7 +88,8 @@ class AskingRules(MachineRules):
         with self.stage.caller() as connection:
             made = reminders.schedule(connection, **asked)
         assert (made.created, made.status, made.version) == (True, "pending", 1)
-        self.beliefs.reminders.append(Reminder(made.id, place, asked, made.delivery_key, expires_at=expires_at))
+        known = Reminder(made.id, place, asked, made.delivery_key, self.clock.now, expires_at=expires_at)
+        self.beliefs.reminders.append(known)
 
     def _schedule_again(self, reminder, *, same):
         """The same request finds the row as it stands; other content is a conflict. Neither changes anything."""

@@ -79,13 +79,15 @@ class DeliveringRules(MachineRules):
                 self._go_on(other)
         self._go_on(worker, through=True)
 
-    def stop(self, where, answer):
-        """A worker with the first message that a scan at the next wake leaves; None if it does not get as far as that."""
-        self.clock.forward(self.stage.seconds_to_next_wake())
-        ModelScanner(self.stage).once()
-        if not self.stage.broker.queued:
+    def stop(self, where, answer, at=None):
+        """A worker with the first message that a scan at the next wake leaves, or with one for the place `at`, which may be
+        out already; None if it does not get as far as that."""
+        if at is None or not self._out_for(at):
+            self.scan_at_next_wake()
+        out = range(len(self.stage.broker.queued)) if at is None else self._out_for(at)
+        if not out:
             return None
-        worker = ModelWorker(self.stage, self.stage.broker.take(0), answer, None)
+        worker = ModelWorker(self.stage, self.stage.broker.take(out[0]), answer, None)
         self.workers.append(worker)
         while worker.puppet.at != where and worker in self.workers:
             self._go_on(worker)
@@ -95,10 +97,23 @@ class DeliveringRules(MachineRules):
         self.workers.append(worker)
         self._go_on(worker, through=True)
 
+    def _out_for(self, place):
+        """Where its messages are in the queue."""
+        queued = self.stage.broker.queued
+        return [n for n, each in enumerate(queued) if self.beliefs.of(each.reminder_id).place == place]
+
+    def scan_at_next_wake(self):
+        self.clock.forward(self.stage.seconds_to_next_wake())
+        ModelScanner(self.stage).once()
+
+    def carry_all(self, answer):
+        """Every message, and what comes of it."""
+        while self.stage.broker.queued:
+            self.carry(ModelWorker(self.stage, self.stage.broker.take(0), answer, None))
+
     def deliver_all(self):
         """Every message, to receivers that take it."""
-        while self.stage.broker.queued:
-            self.carry(ModelWorker(self.stage, self.stage.broker.take(0), DELIVERED, None))
+        self.carry_all(DELIVERED)
 
     def _kill(self, worker):
         worker.puppet.kill()

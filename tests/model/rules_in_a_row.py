@@ -8,7 +8,6 @@ from hypothesis.stateful import precondition, rule
 from model.model_receiver import ANSWERS, DELIVERED, UNKNOWN, UNKNOWN_APPLIED, WINDOW
 from model.model_scanner import ModelScanner
 from model.model_stage import CLAIM
-from model.model_worker import ModelWorker
 from model.rules_asking import AskingRules
 from model.rules_delivering import MOST_WORKERS, DeliveringRules
 from model.rules_operating import OperatingRules
@@ -25,11 +24,11 @@ class InARowRules(OperatingRules, AskingRules, DeliveringRules):
         self.clock.forward(CLAIM + 1)
         ModelScanner(self.stage).once()
         if when == "published":
-            self._scan_at_next_wake()
+            self.scan_at_next_wake()
         self._go_on(worker, through=True)
         if when == "repaired":
-            self._scan_at_next_wake()
-        self._carry_all(answer)
+            self.scan_at_next_wake()
+        self.carry_all(answer)
 
     @rule(first=st.sampled_from([UNKNOWN, UNKNOWN_APPLIED]), answer=st.sampled_from(ANSWERS))
     @precondition(lambda self: len(self.workers) < MOST_WORKERS)
@@ -39,9 +38,9 @@ class InARowRules(OperatingRules, AskingRules, DeliveringRules):
         if worker is None:
             return
         self._go_on(worker, through=True)
-        self._scan_at_next_wake()
+        self.scan_at_next_wake()
         self.clock.forward(WINDOW + 1)
-        self._carry_all(answer)
+        self.carry_all(answer)
 
     @rule(ignore_expiry=st.booleans())
     @precondition(lambda self: len(self.workers) < MOST_WORKERS)
@@ -57,11 +56,3 @@ class InARowRules(OperatingRules, AskingRules, DeliveringRules):
         if self.row(reminder)[0] == "dead":
             reminder.ended = "dead"
             self._redrive(reminder, True, ignore_expiry)
-
-    def _scan_at_next_wake(self):
-        self.clock.forward(self.stage.seconds_to_next_wake())
-        ModelScanner(self.stage).once()
-
-    def _carry_all(self, answer):
-        while self.stage.broker.queued:
-            self.carry(ModelWorker(self.stage, self.stage.broker.take(0), answer, None))

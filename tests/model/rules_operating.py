@@ -8,6 +8,7 @@ from hypothesis.stateful import precondition, rule
 from model.rules import MachineRules, number
 from reminders.ledger.closing_letters import discard, redrive, resolve
 from reminders.ledger.review import LetterFilter
+from reminders.ledger.tenant_policies import set_policy
 
 WORD = {"actor": "ada", "reason": "looked"}
 
@@ -29,22 +30,43 @@ class OperatingRules(MachineRules):
         elif what == "resolve":
             self._resolve(reminder)
         else:
-            self._settled(discard(self.stage.database, self._of(reminder), **WORD).confirmed_late)
+            self.discard(reminder)
 
-    @rule(what=st.sampled_from(["place", "place", "new format", "garbled", "mended"]), pick=number)
+    @rule(
+        what=st.sampled_from(["place", "place", "tenant", "looks up", "new format", "garbled", "mended"]),
+        pick=number,
+        stricter=st.sampled_from(["look_up", "look_up", "review", "default"]),
+    )
     @precondition(lambda self: self.kept())
-    def change(self, what, pick):
-        """A place begins or ceases to apply a key once, and an operator says so. Or workers of a new release pin another
-        body format, and what was begun under the old one keeps it; or the release, against its contract, renders old
+    def change(self, what, pick, stricter):
+        """A place begins or ceases to apply a key once, and an operator says so; or its tenant wants something stricter to
+        follow what is unknown. Or workers of a new release can look keys up, or pin another body format, and what was begun under the old one keeps it; or the release, against its contract, renders old
         formats differently, until it is mended."""
         place = self.one(pick).place
         if what == "place":
             self.stage.deduplicates(place, not self.beliefs.deduplicates[place])
+        elif what == "tenant":
+            self.tenant_wants(place.tenant, stricter)
+        elif what == "looks up":
+            self.stage.looks_up = True
         elif what == "new format":
             self.stage.body_format += 1
         else:
             self.stage.garbled = what == "garbled"
             self.stage.ever_garbled |= self.stage.garbled
+
+    def discard(self, reminder):
+        done = discard(self.stage.database, self._of(reminder), **WORD)
+        self._settled(done.confirmed_late)
+        if done.done:
+            reminder.over_after = self.clock.now
+
+    def tenant_wants(self, tenant, stricter):
+        """What is to follow where a place's promise would allow more."""
+        set_policy(self.stage.database, tenant, "log", on_unknown=stricter)
+        self.beliefs.stricter.pop(tenant, None)
+        if stricter != "default":
+            self.beliefs.stricter[tenant] = stricter
 
     def _ended(self):
         return [each for each in self.kept() if each.ended is not None]
@@ -75,7 +97,7 @@ class OperatingRules(MachineRules):
         self._settled(done.confirmed_late)
         if done.done:
             self.beliefs.word(reminder, delivered=arrived)
-            reminder.ended = self.row(reminder)[0]
+            reminder.ended, reminder.over_after = self.row(reminder)[0], self.clock.now
 
     def _of(self, reminder):
         return LetterFilter(ids=[reminder.id])
@@ -85,4 +107,4 @@ class OperatingRules(MachineRules):
             reminder = self.beliefs.of(each)
             if not self.beliefs.known(reminder.key).delivered:
                 self.beliefs.breach("states", f"{reminder.key} was settled as delivered, and nobody has said so")
-            reminder.ended = "delivered"
+            reminder.ended, reminder.over_after = "delivered", self.clock.now

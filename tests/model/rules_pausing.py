@@ -1,4 +1,4 @@
-"""Pauses: operators hold everything, a tenant or one of its places, at the moments that matter, and let go again."""
+"""Pauses: operators hold everything, a tenant, one of its places, a kind or the channel, at the moments that matter, and let go again."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from reminders.ledger.pausing import pause, resume
 
 MOST_PAUSES = 2
 _PLACE = "SELECT destination_id::text FROM reminders.reminders WHERE id = %s"
-SCOPE = st.sampled_from(["all", "tenant", "place", "place"])
+SCOPE = st.sampled_from(["all", "tenant", "place", "place", "kind", "channel", "tenant's kind"])
 
 
 class PausingRules(DeliveringRules):
@@ -68,22 +68,25 @@ class PausingRules(DeliveringRules):
 
     def _pause(self, reminder, scope):
         """Answered, it is in force, and claims that were open before are counted."""
-        place = reminder.place
+        place, kind = reminder.place, reminder.asked["kind"]
         id_ = UUID(self.stage.sql(_PLACE, str(reminder.id))[0][0])
         asked = {
             "all": PauseScope(),
             "tenant": PauseScope(tenant_id=place.tenant),
             "place": PauseScope(tenant_id=place.tenant, destination_id=id_),
+            "kind": PauseScope(kind=kind),
+            "channel": PauseScope(channel="log"),
+            "tenant's kind": PauseScope(tenant_id=place.tenant, channel="log", kind=kind),
         }[scope]
         done = pause(self.stage.database, asked, actor="ada", reason="storm", wait=0.0)
         standing = next((each for each in self.beliefs.pauses if each.id == done.pause.id), None)
         assert done.created == (standing is None)
         if standing is None:
-            tenant = None if scope == "all" else place.tenant
-            standing = Pause(done.pause.id, tenant, place.address if scope == "place" else None)
+            address = place.address if scope == "place" else None
+            standing = Pause(done.pause.id, asked.tenant_id, address, asked.kind)
             self.beliefs.pauses.append(standing)
         assert standing.active, "a pause that had ended was taken for a new one"
-        sending = [each for each in self.kept() if standing.covers(each.place) and self.row(each)[0] == "sending"]
+        sending = [each for each in self.kept() if standing.covers(each) and self.row(each)[0] == "sending"]
         assert done.open_claims == len(sending), f"{done.open_claims} open claims, not {len(sending)}"
 
     def _resume(self, standing, rate):

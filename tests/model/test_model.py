@@ -10,23 +10,12 @@ from hypothesis import HealthCheck, seed, settings
 from hypothesis.stateful import run_state_machine_as_test
 
 from model.machine import ReminderMachine
-from reminders.ledger import finalizing, giving_back
-from reminders.pipeline import scan
 
 SHORT, LONG = 200, 2000
 STEPS = 40
 
 
-@pytest.fixture(autouse=True)
-def model_time(model_base, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The machine's own database and clock, also for the scanner; nobody waits long for an application's lock."""
-    monkeypatch.setattr(ReminderMachine, "base", model_base, raising=False)
-    monkeypatch.setattr(scan, "time", scan.time)  # each example's scanners put its clock there
-    for module in (finalizing, giving_back):
-        monkeypatch.setattr(module, "LOCK_TIMEOUT_MS", 5)
-
-
-def _settings(examples: int, **more) -> settings:
+def settings_for(examples: int, **more) -> settings:
     return settings(
         max_examples=examples,
         stateful_step_count=STEPS,
@@ -40,7 +29,7 @@ def _settings(examples: int, **more) -> settings:
 
 @pytest.mark.timeout(900)
 def test_the_guarantees_hold_whatever_happens() -> None:
-    run_state_machine_as_test(ReminderMachine, settings=_settings(SHORT, derandomize=True))
+    run_state_machine_as_test(ReminderMachine, settings=settings_for(SHORT, derandomize=True))
 
 
 @pytest.mark.long
@@ -52,7 +41,7 @@ def test_the_guarantees_hold_whatever_happens_at_length(capsys: pytest.CaptureFi
         print(f"\nmodel test: MODEL_SEED={number}")
     seeded = seed(number)(type("SeededMachine", (ReminderMachine,), {}))
     try:
-        run_state_machine_as_test(seeded, settings=_settings(LONG, derandomize=False))
+        run_state_machine_as_test(seeded, settings=settings_for(LONG, derandomize=False))
     except BaseException as error:
         # Where tests run in several processes, what they print is not shown.
         error.add_note(f"MODEL_SEED={number} repeats this run")

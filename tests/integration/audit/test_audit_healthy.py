@@ -10,7 +10,8 @@ import pytest
 import reminders
 from integration.audit.aging import AGAIN, DAY, HOUR, LOST, MINUTE, NO
 from integration.audit.stories import DONE, STORIES
-from integration.ledger.world import CLAIM, LEASE, MAX_WAIT, NOW, REDELIVER, ScriptedProvider
+from integration.ledger.world import CLAIM, LEASE, MAX_WAIT, NOW, REDELIVER, AskedProvider, ScriptedProvider
+from reminders.domain.look_ups import Found
 from reminders.domain.outcomes import Blocked
 
 # Skipping what others hold, since two updates of many rows in different orders may deadlock.
@@ -144,4 +145,18 @@ def test_a_pause_that_is_reported_late_leaves_its_attempt_counted(world):
     world.repair()
     assert world.finalize(claim, Blocked("destination", timedelta(seconds=30), "http_429", "busy", 429)) == "lapsed"
     assert world.attempts(made.id) == [(1, "blocked", "http_429")]
+    assert world.violations() == []
+
+
+def test_a_look_up_beyond_the_deduplication_window_repeats_nothing(world):
+    """It asks whether an earlier attempt took effect, which needs no memory of the key: the model test had it reported."""
+    world.look_ups = ("log",)
+    made = world.schedule(deduplicates=False)
+    provider = AskedProvider(LOST, answers=[Found("theirs")])
+    told = []
+    for days in (0, 8):
+        world.age(days * DAY)
+        world.published()
+        told.append(world.deliver(provider)(made.id, made.delivery_key))
+    assert told == ["parked", "delivered"]
     assert world.violations() == []
