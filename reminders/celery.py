@@ -23,6 +23,7 @@ from reminders.broker.watch import watch
 from reminders.celery_options import DELIVERY_QUEUES, SCAN_TASK, WOKEN_BY_WATCH, options
 from reminders.domain.errors import RemindersError, ServiceUnavailable, SettingsError
 from reminders.flower_guard import guard_flower
+from reminders.flower_port import listen_where_free
 from reminders.settings import Settings, load
 
 logger = logging.getLogger(__name__)
@@ -126,6 +127,7 @@ def _on_import_modules(sender: Any, **_: Any) -> None:
             guard_flower(app, load(), os.environ)
         except SettingsError as error:
             raise SystemExit(str(error)) from error  # as above
+        listen_where_free(os.environ)
 
 
 def _require_broker(settings: Settings, url: str) -> None:
