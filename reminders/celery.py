@@ -20,9 +20,10 @@ from reminders.broker.link import BrokerAway, Link
 from reminders.broker.log_pace import pace_logs
 from reminders.broker.shutdown import note_shutdown, shutting_down
 from reminders.broker.watch import watch
-from reminders.celery_options import DELIVERY_QUEUES, SCAN_TASK, options
+from reminders.celery_options import DELIVERY_QUEUES, SCAN_TASK, WOKEN_BY_WATCH, options
 from reminders.domain.errors import RemindersError, ServiceUnavailable, SettingsError
 from reminders.flower_guard import guard_flower
+from reminders.flower_port import listen_where_free
 from reminders.settings import Settings, load
 
 logger = logging.getLogger(__name__)
@@ -72,10 +73,10 @@ app.config_from_object(_Options())
 app.steps["worker"].add(HandBack)
 
 
-def wake_scan(settings: Settings) -> None:
+def wake_scan(settings: Settings, headers: Mapping[str, object] | None = None) -> None:
     """Put one wake-up on the scan's queue. Logs a broker that is away; beat sends the next one."""
     try:
-        app.send_task(SCAN_TASK, expires=settings.scan_every)
+        app.send_task(SCAN_TASK, expires=settings.scan_every, headers=headers)
     except (OperationalError, *app.connection_for_write().recoverable_connection_errors) as error:
         logger.warning("Could not wake the scan (%s); beat will", error)
 
@@ -100,7 +101,7 @@ def _on_worker_init(sender: Any, **_: Any) -> None:
         note_shutdown(bootstrap.record_shutdown, bootstrap.DATABASE_FAULTS)
     count_foreign_messages()
     settings = load()
-    watch(sender, settings, lambda: wake_scan(settings), bootstrap.scan_looked_at)
+    watch(sender, settings, lambda: wake_scan(settings, {WOKEN_BY_WATCH: True}), bootstrap.scan_looked_at)
 
 
 def _on_worker_shutting_down(**_: Any) -> None:
@@ -126,6 +127,7 @@ def _on_import_modules(sender: Any, **_: Any) -> None:
             guard_flower(app, load(), os.environ)
         except SettingsError as error:
             raise SystemExit(str(error)) from error  # as above
+        listen_where_free(os.environ)
 
 
 def _require_broker(settings: Settings, url: str) -> None:

@@ -20,6 +20,8 @@ DELIVERY_QUEUES = ("deliver", "retry", "alone")
 KEY_PREFIX = "reminders:"
 """Begins every Redis key of ours, kombu's included."""
 SCAN_TASK = "reminders.scan_due"
+WOKEN_BY_WATCH = "woken_by_watch"
+"""The header of a scan message that a scanner sent itself. Beat's have none, as those of earlier releases."""
 DELIVER_TASK = "reminders.deliver"
 PARTITIONS_TASK = "reminders.make_partitions"
 PURGE_TASK = "reminders.purge"

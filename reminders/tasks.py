@@ -13,7 +13,7 @@ from reminders import bootstrap
 from reminders.broker.junk import drop_malformed
 from reminders.broker.shutdown import shutting_down
 from reminders.celery import app
-from reminders.celery_options import DELIVER_TASK, PARTITIONS_TASK, PURGE_TASK, SCAN_TASK
+from reminders.celery_options import DELIVER_TASK, PARTITIONS_TASK, PURGE_TASK, SCAN_TASK, WOKEN_BY_WATCH
 from reminders.ledger.status import make_partitions
 from reminders.operate.retention import purge
 
@@ -27,10 +27,7 @@ task = partial(app.task, shared=False)
 def scan_due() -> int:
     """A wake-up: hold the minute, then end. Lost with its process, it is replaced by the next tick."""
     settings = bootstrap.installation()
-    try:
-        bootstrap.scan_ledger().record_tick(taken=1)
-    except bootstrap.DATABASE_FAULTS:
-        logger.warning("scan.tick_not_recorded: the database is away")
+    _record(scan_due.request, taken=1)
     return bootstrap.scan().hold(settings.scan_every, shutting_down)
 
 
@@ -83,12 +80,16 @@ def purge_ended() -> dict[str, int]:
     return {"purged": done.purged, "marked": done.marked}
 
 
-def _count_dropped_tick(sender: Any, expired: bool = False, **_: Any) -> None:
+def _count_dropped_tick(sender: Any, request: Any, expired: bool = False, **_: Any) -> None:
     if not expired or sender.name != SCAN_TASK:
         return
     logger.warning("scan.tick_dropped: it waited longer than a period")
+    _record(request, dropped=1)
+
+
+def _record(request: Any, **counted: int) -> None:
     try:
-        bootstrap.scan_ledger().record_tick(dropped=1)
+        bootstrap.scan_ledger().record_tick(by_beat=not request.get(WOKEN_BY_WATCH), **counted)
     except bootstrap.DATABASE_FAULTS:
         logger.warning("scan.tick_not_recorded: the database is away")
 

@@ -6,6 +6,7 @@ a task), and hands whatever it pops from a queue to code that ends the worker wh
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager, suppress
 from functools import partial
@@ -18,11 +19,14 @@ import kombu.connection
 from kombu.exceptions import OperationalError
 from kombu.transport import redis as stock
 from kombu.transport import virtual
+from redis import ConnectionError as RedisConnectionError
 from redis import RedisError
 
 from reminders.broker.envelope import fault_of
 from reminders.broker.junk import drop, drop_unread
 from reminders.broker.shutdown import shutting_down
+
+logger = logging.getLogger(__name__)
 
 BLANK = "-"
 """Stands for arguments wherever Celery would show them. Not empty: Celery takes an empty text for a missing one."""
@@ -61,10 +65,41 @@ class QoS(stock.QoS):
         Celery closes a lost connection twice, and the second time the channel no longer knows where its broker is:
         kombu's own method then ends the whole worker.
         """
-        if getattr(self.channel.connection, "client", None) is None:
+        if self.channel.gone:
             self._on_collect.cancel()
             return
         super().restore_unacked_once(stderr)  # type: ignore[no-untyped-call]
+
+    def ack(self, delivery_tag: str) -> None:
+        """Acknowledge a message, unless its connection is gone: the broker hands it out again then.
+
+        A task that began before the connection was lost acknowledges on the channel that it came over.
+        """
+        if self.channel.gone:
+            self._forget(delivery_tag)
+        else:
+            super().ack(delivery_tag)  # type: ignore[no-untyped-call]
+
+    def reject(self, delivery_tag: str, requeue: bool = False) -> None:
+        """As `ack`. A message whose connection is gone is neither put back nor removed: it comes again anyway."""
+        if self.channel.gone:
+            self._forget(delivery_tag)
+        else:
+            super().reject(delivery_tag, requeue=requeue)  # type: ignore[no-untyped-call]
+
+    def restore_unacked(self, client: Any = None) -> None:
+        if self.channel.gone:
+            self._delivered.clear()
+        else:
+            super().restore_unacked(client)  # type: ignore[no-untyped-call]
+
+    def restore_visible(self, *args: Any, **kwargs: Any) -> None:
+        if not self.channel.gone:
+            super().restore_visible(*args, **kwargs)  # type: ignore[no-untyped-call]
+
+    def _forget(self, delivery_tag: str) -> None:
+        logger.info("A message came over a connection that is gone; it is not acknowledged and comes again")
+        virtual.QoS.ack(self, delivery_tag)  # type: ignore[no-untyped-call]
 
     def hand_back(self, delivery_tag: str) -> None:
         """Put a message that was taken back where it came from: it is the next of its queue again."""
@@ -85,6 +120,11 @@ class Channel(stock.Channel):
     polled_at: float = 0.0
     """When the broker was last asked for a message, by `time.monotonic`; 0.0 before the first time."""
     _kept_client: Any = None
+
+    @property
+    def gone(self) -> bool:
+        """Whether this channel has lost its connection for good; a reconnect makes another channel."""
+        return getattr(self.connection, "client", None) is None
 
     def basic_consume(self, queue: str, no_ack: bool, *args: Any, **kwargs: Any) -> Any:
         consumer_tag = super().basic_consume(queue, no_ack, *args, **kwargs)  # type: ignore[no-untyped-call]
@@ -121,6 +161,12 @@ class Channel(stock.Channel):
         if self._kept_client is None or self._kept_client.connection_pool is not self.pool:
             self._kept_client = super()._create_client()  # type: ignore[no-untyped-call]
         return self._kept_client
+
+    def _connparams(self, asynchronous: bool = False) -> Any:
+        if self.gone:
+            # kombu fails with an AttributeError, which nobody takes for a lost connection.
+            raise RedisConnectionError("this channel's connection is gone")
+        return super()._connparams(asynchronous)  # type: ignore[no-untyped-call]
 
     def finish_poll(self) -> None:
         """Wait for the answer if a message has been asked for: a second at most while the broker answers at all.

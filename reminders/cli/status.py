@@ -12,7 +12,7 @@ from reminders.cli.pause import pauses_for_people
 from reminders.cli.printing import print_fields, print_json
 from reminders.cli.session import session
 from reminders.cli.values import json_option
-from reminders.ledger.status import ledger_status
+from reminders.ledger.status import PERIODS, ledger_status
 from reminders.settings import Settings
 
 
@@ -22,10 +22,14 @@ def status(*, as_json: bool) -> None:
     """Show what is due, in flight, late and dead, and what waits on the broker.
 
     Live states are counted exactly, ended ones over the last 24 hours. "oldest due" is how long the reminder that has waited
-    longest is due without being sent yet; a retry is due when its delay ends, and what a pause holds is not counted. Exits 0 also while Redis is away.
+    longest is due without being sent yet; a retry is due when its delay ends, and what a pause holds is not counted. "last
+    tick" is beat's last one that a scanner took; a scanner that wakes itself makes none. Exits 0 also while Redis is away.
     """
     with session(broker=True) as ledger:
-        found = {**ledger_status(ledger.database), **broker_status(ledger.settings)}
+        found = {
+            **ledger_status(ledger.database, scan_every=ledger.settings.scan_every),
+            **broker_status(ledger.settings),
+        }
     if as_json:
         print_json({**found, "pauses": [each.fields() for each in found["pauses"]]})
     else:
@@ -86,11 +90,18 @@ def _print_for_people(found: dict[str, Any]) -> None:
                 "notices",
                 f"{found['notices_open']:,} unseen: `reminders notice list`" if found["notices_open"] else "none",
             ),
-            ("last tick", found["last_tick_at"] or "none yet: does beat run?"),
+            ("last tick", _tick_for_people(found)),
             ("dropped ticks", f"{found['dropped_ticks']:,}"),
             *_broker_for_people(found),
         ]
     )
+
+
+def _tick_for_people(found: dict[str, Any]) -> str:
+    last = found["last_tick_at"]
+    if last is None:
+        return "none yet: does beat run?"
+    return last if found["beat_ticks"] else f"{last}, more than {PERIODS} periods ago: does beat run, and a scanner?"
 
 
 def _broker_for_people(found: dict[str, Any]) -> list[tuple[str, object]]:

@@ -19,13 +19,13 @@ from reminders.cli.session import command_settings, session
 from reminders.cli.status import why_broker_is_away
 from reminders.domain.errors import ServiceUnavailable, SettingsError
 from reminders.embedded import kept_running
+from reminders.flower_port import LAST_PORT, PORTS
 from reminders.ledger.database import Database, check_connection
 from reminders.process_lines import FLOWER_PORT, beat_child, flower_child, worker_children
 from reminders.settings import Secret, Settings
 from reminders.supervise import Child, supervise
 
 PORTS_TRIED = 100
-LAST_PORT = 65535
 COLOURS = (
     "cyan",
     "green",
@@ -72,9 +72,7 @@ def up(web: bool, loglevel: str) -> None:
         ]
         children.append(beat_child(settings))
         if port is not None:
-            flower = flower_child(settings, os.environ)
-            # Of an option that is given twice, the last counts.
-            children.append(replace(flower, argv=(*flower.argv, f"--port={port}")))
+            children.append(_flower_child(settings, port))
         printer = _printer(children)
         logging.basicConfig(level=logging.INFO, format="%(message)s", handlers=[_Lines(printer)])
         code = supervise(children, settings.grace, output=printer)
@@ -110,6 +108,13 @@ def _flower_port(environ: Mapping[str, str]) -> int:
             f"Flower finds no free port from {wanted} to {tried[-1]}\nSet PORT to another one, or start without it: --no-web"
         )
     return found
+
+
+def _flower_child(settings: Settings, port: int) -> Child:
+    """Flower on the port that was announced; should that be taken when it starts, on the next one that is free."""
+    flower = flower_child(settings, os.environ)
+    # Of an option that is given twice, the last counts.
+    return replace(flower, argv=(*flower.argv, f"--port={port}"), environ={PORTS: str(PORTS_TRIED)})
 
 
 def _is_free(address: str, port: int) -> bool:

@@ -99,16 +99,17 @@ RETURNING 1
     {"now": "timestamptz", "limit": "integer", "older_than": "float8"},
 )
 
-# Beat's ticks carry the time they were sent; one that waited longer than a period is dropped, and that is counted.
+# A tick that waited longer than a period is dropped, and that is counted. What a scanner sends itself while no tick
+# comes has a row of its own: the other one tells whether beat lives.
 RECORD_TICK = Statement(
     "record_tick",
     """
 INSERT INTO {s}.ticks AS t (name, last_at, taken, dropped)
-VALUES ('scan_due', clock_timestamp(), :taken, :dropped)
+VALUES (:name, clock_timestamp(), :taken, :dropped)
 ON CONFLICT (name) DO UPDATE SET last_at = EXCLUDED.last_at, taken = t.taken + EXCLUDED.taken, dropped = t.dropped + EXCLUDED.dropped
 RETURNING 1
 """,
-    {"taken": "integer", "dropped": "integer"},
+    {"name": "text", "taken": "integer", "dropped": "integer"},
 )
 
 
@@ -214,8 +215,9 @@ class PostgresScan:
     def repair(self, limit: int) -> AbstractContextManager[RepairMoves]:
         return repair_transaction(self._db, limit, self._now)
 
-    def record_tick(self, *, taken: int = 0, dropped: int = 0) -> None:
-        self._db.fetch(RECORD_TICK, taken=taken, dropped=dropped)
+    def record_tick(self, *, taken: int = 0, dropped: int = 0, by_beat: bool = True) -> None:
+        """Count wake-ups: beat's, or those that a scanner sent itself."""
+        self._db.fetch(RECORD_TICK, name="scan_due" if by_beat else "watch", taken=taken, dropped=dropped)
 
 
 def _texts(ids: Sequence[UUID]) -> list[str]:

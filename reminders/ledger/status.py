@@ -38,7 +38,8 @@ SELECT (SELECT json_object_agg(status, n) FROM (SELECT * FROM live UNION ALL SEL
         WHERE due_since <= (SELECT now FROM t)),
        (SELECT count(*) FROM {s}.due WHERE status IN ('published', 'sending')),
        (SELECT last_at FROM {s}.ticks WHERE name = 'scan_due'),
-       (SELECT COALESCE(sum(dropped), 0)::bigint FROM {s}.ticks),
+       (SELECT extract(epoch FROM (SELECT now FROM t) - last_at)::float8 FROM {s}.ticks WHERE name = 'scan_due'),
+       (SELECT COALESCE(sum(dropped), 0)::bigint FROM {s}.ticks WHERE name = 'scan_due'),
        (SELECT count(*) FROM {s}.dead_letters WHERE state = 'open'),
        (SELECT count(*) FROM {s}.notices WHERE seen_at IS NULL),
        (SELECT count(*) FROM {s}.due WHERE status = 'pending' AND quiet_until = wake_at AND wake_at > (SELECT now FROM t))
@@ -61,22 +62,27 @@ WHERE to_regclass('{s}.delivery_attempts_' || to_char(month, 'YYYY_MM')) IS NULL
     {"ahead": "integer"},
 )
 
+PERIODS = 2
+"""Of beat's, without a tick, after which beat counts as stopped."""
 COUNTED: tuple[str, ...] = get_args(ReminderStatus)
 
 
-def ledger_status(database: Database, now: datetime | None = None) -> dict[str, Any]:
+def ledger_status(database: Database, now: datetime | None = None, *, scan_every: float = 60.0) -> dict[str, Any]:
     """Counts (live states exact, terminal ones of the last 24 h) and ages in seconds.
 
     `oldest_due_age_seconds` counts from the due time, or the retry's, of what is due and not being sent yet, save what is
-    held. `quiet` counts those of the pending ones that wait for the end of their users' quiet hours. `pauses` are `Pause` objects: those that are active or still hold something.
+    held. `last_tick_at` and `dropped_ticks` are beat's alone; `beat_ticks` says whether the last one is at most `PERIODS` of
+    `scan_every` (seconds, beat's period) ago. `quiet` counts those of the pending ones that wait for the end of their users' quiet hours. `pauses` are `Pause` objects: those that are active or still hold something.
     """
-    counts, oldest, in_flight, last_tick, dropped, letters, notices, quiet = database.fetch(STATUS, now=now)[0]
+    found = database.fetch(STATUS, now=now)[0]
+    counts, oldest, in_flight, last_tick, tick_age, dropped, letters, notices, quiet = found
     counts = counts or {}
     return {
         "counts": {status: counts.get(status, 0) for status in COUNTED},
         "oldest_due_age_seconds": round(oldest, 3) if oldest is not None else 0.0,
         "in_flight": in_flight,
         "last_tick_at": last_tick and last_tick.astimezone(UTC).isoformat().replace("+00:00", "Z"),
+        "beat_ticks": tick_age is not None and tick_age <= PERIODS * scan_every,
         "dropped_ticks": dropped,
         "dead_letters_open": letters,
         "notices_open": notices,

@@ -5,8 +5,10 @@ from contextlib import closing
 
 import pytest
 
-from reminders.cli.up import _flower_port
+from reminders.cli.up import _flower_child, _flower_port
 from reminders.domain.errors import SettingsError
+from reminders.flower_port import PORTS
+from reminders.settings import Secret, Settings
 
 
 @pytest.fixture
@@ -27,6 +29,13 @@ def test_a_taken_port_leads_to_the_next_free_one(taken):
     assert taken < found <= taken + 100
     with closing(socket.create_server(("0.0.0.0", found))):
         pass
+
+
+def test_flower_may_take_another_port_when_it_starts(taken):
+    settings = Settings(flower_auth=Secret("operator:word"), redis_url=Secret("redis://127.0.0.1:1/0"))
+    child = _flower_child(settings, taken)
+    assert child.argv[-1] == f"--port={taken}"
+    assert child.environ == {PORTS: "100"}
 
 
 @pytest.mark.parametrize("bad", ["x", "0", "65536", "-1", "٣", "1" * 5000])

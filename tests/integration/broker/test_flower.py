@@ -10,6 +10,8 @@ import psutil
 import pytest
 from flower.urls import handlers
 
+from reminders.flower_port import PORTS
+
 from .conftest import eventually
 
 AUTH = "operator:with,comma:and-colon"
@@ -43,6 +45,42 @@ def status(port, path, method="GET", auth=None):
 
 def patterns():
     return [handler.regex.pattern.rstrip("$") if hasattr(handler, "regex") else handler[0] for handler in handlers]
+
+
+@pytest.fixture
+def taken():
+    """A port of this machine that somebody listens on."""
+    with socket.create_server(("127.0.0.1", 0)) as listening:
+        yield listening.getsockname()[1]
+
+
+def test_a_port_that_is_taken_when_flower_starts_is_said_in_one_line(probe, taken):
+    argv = ["-m", "reminders.supervised", "--quiet", "-A", "reminders", "flower", f"--port={taken}"]
+    process = probe.run([*argv, "--address=127.0.0.1"], REMINDERS_FLOWER_AUTH=AUTH)
+
+    assert process.wait(30) == 1
+    told = f"Flower cannot listen on port {taken}: Address already in use. Set PORT to another one"
+    assert [line for line in probe.output().splitlines() if "INFO" not in line] == [told]
+
+
+def test_flower_that_may_takes_the_next_port_each_time_it_starts(probe, taken):
+    at_home = {"REMINDERS_FLOWER_AUTH": AUTH, PORTS: "50"}
+    argv = ["-m", "reminders.supervised", "--quiet", "-A", "reminders", "flower", f"--port={taken}"]
+    parent = probe.parent(("flower", [*argv, "--address=127.0.0.1"]), **at_home)
+
+    said = re.compile(rf"Port {taken} is taken: Flower listens on http://127.0.0.1:([0-9]+)\n")
+    first = int(eventually(lambda: said.search(probe.output()), 30)[1])
+    assert taken < first < taken + 50
+    eventually(lambda: status(first, "/", auth=AUTH) == 200, 30)
+    (running,) = psutil.Process(parent.pid).children()
+    running.kill()
+    running.wait()
+    with socket.create_server(("127.0.0.1", first)):
+        eventually(lambda: len(said.findall(probe.output())) == 2, 30)
+        second = int(said.findall(probe.output())[1])
+        assert second > first
+        eventually(lambda: status(second, "/", auth=AUTH) == 200, 30)
+    assert "Traceback" not in probe.output()
 
 
 @pytest.fixture

@@ -14,7 +14,7 @@ import reminders
 from integration.ledger.world import World
 from reminders import bootstrap, readiness
 from reminders.bootstrap import Channels
-from reminders.celery_options import SCAN_TASK
+from reminders.celery_options import SCAN_TASK, WOKEN_BY_WATCH
 from reminders.domain.errors import SettingsError
 from reminders.ledger.database import driver_url
 from reminders.ledger.migrations import migrate
@@ -134,6 +134,34 @@ def test_a_tick_that_waited_too_long_is_counted_and_logged(line, probe, database
 
     assert "scan.tick_dropped: it waited longer than a period" in probe.output()
     assert "Traceback" not in probe.output()
+
+
+TICKS = "SELECT name, taken, dropped FROM reminders.ticks ORDER BY name"
+
+
+def test_what_a_scanner_sends_itself_is_no_tick_of_beat(line, probe, database):
+    line(*CELERY, "worker", "-Q", "scan")
+
+    eventually(lambda: query(database, TICKS) == [("watch", 1, 0)], 30)
+
+
+def test_what_a_scanner_sent_itself_and_came_too_late_is_no_dropped_tick_of_beat(line, probe, database, sender):
+    late = datetime.now(UTC) - timedelta(seconds=1)
+    sender.send_task(SCAN_TASK, expires=late, headers={WOKEN_BY_WATCH: True})
+    sender.send_task(SCAN_TASK, expires=late)
+    line(*CELERY, "worker", "-Q", "scan")
+
+    eventually(lambda: len(query(database, TICKS)) == 2, 20)
+
+    (_, _, of_beat), (_, _, of_watch) = query(database, TICKS)
+    assert (of_beat, of_watch) == (1, 1)
+
+
+def test_a_starting_beat_ticks_at_once(line, probe, database):
+    line(*CELERY, "beat")
+    line(*CELERY, "worker", "-Q", "scan")
+
+    eventually(lambda: query(database, TICKS)[:1] == [("scan_due", 1, 0)], 30)
 
 
 def test_a_delivery_called_with_too_little_is_one_line_in_the_log(line, probe, database, server):

@@ -16,7 +16,7 @@ from reminders.ledger.status import COUNTED
 
 STATUS_KEYS = {
     "v", "counts", "oldest_due_age_seconds", "in_flight", "queues", "unacknowledged", "workers", "dropped_messages", "broker_error", "last_tick_at",
-    "dropped_ticks", "dead_letters_open", "notices_open", "held", "quiet", "pauses",
+    "beat_ticks", "dropped_ticks", "dead_letters_open", "notices_open", "held", "quiet", "pauses",
 }  # fmt: skip
 
 
@@ -91,7 +91,7 @@ def test_status_of_an_empty_ledger(run, stage, broker):
     assert result.exit_code == 0
     assert only(result) == {
         "v": 1, "counts": dict.fromkeys(COUNTED, 0), "oldest_due_age_seconds": 0.0, "in_flight": 0,
-        "queues": dict.fromkeys(QUEUES, 0), "unacknowledged": 0, "workers": [], "dropped_messages": {}, "broker_error": None, "last_tick_at": None, "dropped_ticks": 0,
+        "queues": dict.fromkeys(QUEUES, 0), "unacknowledged": 0, "workers": [], "dropped_messages": {}, "broker_error": None, "last_tick_at": None, "beat_ticks": False, "dropped_ticks": 0,
         "dead_letters_open": 0, "notices_open": 0, "held": 0, "quiet": 0, "pauses": [],
     }  # fmt: skip
 
@@ -114,6 +114,30 @@ def test_status_counts(run, stage, broker):
     assert found["queues"] == dict.fromkeys(QUEUES, 0) | {"retry": 1}
     tick = datetime.fromisoformat(found["last_tick_at"])
     assert timedelta() <= datetime.now(UTC) - tick < timedelta(minutes=1)
+    assert found["beat_ticks"] is True
+
+
+@pytest.mark.parametrize(("ago", "ticks"), [(115, True), (125, False)])
+def test_status_says_that_beat_has_not_ticked_for_two_periods(run, stage, broker, ago, ticks):
+    ledger = PostgresScan(stage.database)
+    ledger.record_tick(taken=1)
+    stage.rows(f"UPDATE ticks SET last_at = clock_timestamp() - interval '{ago} s' RETURNING 1")
+    before = only(run("status", "--json"))["last_tick_at"]
+    ledger.record_tick(taken=1, dropped=3, by_beat=False)  # the scanner has gone on by itself since
+
+    found = only(run("status", "--json"))
+
+    assert (found["last_tick_at"], found["beat_ticks"], found["dropped_ticks"]) == (before, ticks, 0)
+    (line,) = [line for line in run("status").stdout.splitlines() if line.startswith("last tick")]
+    assert line.split(None, 2)[2] == before + (
+        "" if ticks else ", more than 2 periods ago: does beat run, and a scanner?"
+    )
+
+
+def test_a_scanner_that_only_wakes_itself_shows_no_tick_of_beat(run, stage, broker):
+    PostgresScan(stage.database).record_tick(taken=1, by_beat=False)
+    assert only(run("status", "--json"))["last_tick_at"] is None
+    assert "none yet: does beat run?" in run("status").stdout
 
 
 def test_status_for_people(run, stage, broker):
