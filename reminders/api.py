@@ -14,7 +14,7 @@ from uuid import UUID
 
 from reminders import settings as settings_module
 from reminders.domain.errors import Conflict, InvalidInput, SettingsError
-from reminders.domain.request import checked_instant, checked_text
+from reminders.domain.request import checked_flag, checked_instant, checked_text
 from reminders.ledger import changing, reading, scheduling
 from reminders.ledger.allowed_places import allowed_to
 from reminders.ledger.caller import CallersConnection
@@ -92,6 +92,8 @@ def schedule_many(connection: CallersConnection, reminders: Iterable[Mapping[str
     All are checked before the first is written. Raises `InvalidInput` for the first that fails, or `Conflict` for one
     that does, with its position in the text; after a `Conflict` others are already part of the transaction.
     """
+    if not isinstance(reminders, Iterable):
+        raise InvalidInput("reminders", f"must be several mappings, not {type(reminders).__name__}")
     requests = []
     places = cache(partial(allowed_to, connection, _settings().schema))
     for position, reminder in enumerate(reminders):
@@ -152,11 +154,12 @@ def cancel_where(
     for field, text in wanted.items():
         if text is not None or field == "tenant_id":
             checked_text(field, text)
-    if slot:
+    if slot is not None and slot != "":
         checked_text("slot", slot)
+    checked_flag("dry_run", dry_run)
     if reference is None and user_id is None:
         raise InvalidInput("reference", "or user_id must be given: a tenant's reminders are not cancelled as a whole")
-    if not isinstance(at_most, int) or not 1 <= at_most <= MOST_CANCELLED:
+    if isinstance(at_most, bool) or not isinstance(at_most, int) or not 1 <= at_most <= MOST_CANCELLED:
         raise InvalidInput("at_most", f"must be from 1 to {MOST_CANCELLED:,}")
     return changing.cancel_where(
         connection, _settings().schema, {**wanted, "slot": slot}, at_most=at_most, dry_run=dry_run

@@ -6,11 +6,14 @@ changes the session, and an error of ours leaves the transaction usable. Each cl
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from datetime import time
 from uuid import UUID
 
 from reminders.api import _settings
+from reminders.calendar.quiet_hours import QuietHours
 from reminders.calendar.quiet_hours import quiet_hours as checked_quiet_hours
+from reminders.domain.errors import InvalidInput
 from reminders.domain.suppressions import read_scope
 from reminders.ledger import recipients, suppressing
 from reminders.ledger.caller import CallersConnection
@@ -89,14 +92,14 @@ def set_recipient(
     user_id: str,
     zone: str | Kept | None = UNCHANGED,
     locale: str | Kept | None = UNCHANGED,
-    quiet_hours: tuple[time | str, time | str] | Kept | None = UNCHANGED,
+    quiet_hours: Sequence[time | str] | Kept | None = UNCHANGED,
 ) -> None:
     """Say in which zone a user is, which language they read, and between which two wall times nothing may reach them.
 
-    What is left out stays as it is; None takes it back. `quiet_hours` such as `("22:00", "07:00")` are in the user's zone,
-    and need one. What waits for the end of the old hours is looked at again then. Raises `InvalidInput`.
+    What is left out stays as it is; None takes it back. `quiet_hours`, a tuple or list such as `("22:00", "07:00")`, are in
+    the user's zone, and need one. What waits for the end of the old hours is looked at again then. Raises `InvalidInput`.
     """
-    hours = checked_quiet_hours(*quiet_hours) if isinstance(quiet_hours, tuple) else quiet_hours
+    hours = _hours(quiet_hours)
     recipients.change(connection, _settings().schema, tenant_id, user_id, zone=zone, locale=locale, quiet_hours=hours)
 
 
@@ -120,3 +123,13 @@ def set_preference(
         connection, _settings().schema, tenant_id, user_id,
         kind=kind, channel=channel, allowed=allowed, source=source, actor=actor,
     )  # fmt: skip
+
+
+def _hours(given: object) -> QuietHours | Kept | None:
+    if given is None or given is UNCHANGED:
+        return given
+    if not isinstance(given, list | tuple) or len(given) != 2:
+        raise InvalidInput(
+            "quiet_hours", f"must be two wall times, such as ('22:00', '07:00'), not {str(given)[:40]!r}"
+        )
+    return checked_quiet_hours(*given)

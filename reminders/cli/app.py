@@ -23,6 +23,7 @@ SECTIONS: dict[str, dict[str, tuple[str, str]]] = {
     "Start": {
         "demo": ("reminders.cli.demo:demo", "See it work: a sample, delivered, in under a minute."),
         "up": ("reminders.cli.up:up", "Run everything in this terminal."),
+        "env": ("reminders.cli.env:env", "Print DATABASE_URL, REDIS_URL and secrets of what `up` runs."),
         "worker": ("reminders.cli.worker:worker", "Consume tasks from queues, restarting what ends."),
         "receiver": ("reminders.cli.receiver:receiver", "Receive webhooks: verify, deduplicate, apply once."),
         "migrate": ("reminders.cli.migrate:migrate", "Bring the ledger's schema to this release's version."),

@@ -11,7 +11,7 @@ import signal
 import sys
 import threading
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, replace
 from types import FrameType
 from typing import NoReturn
@@ -25,6 +25,7 @@ from sqlalchemy.engine import Connection
 from sqlalchemy.exc import DBAPIError
 from sqlalchemy.pool import NullPool
 
+from reminders.cli.waiting import told_if_slow
 from reminders.domain.errors import ServiceUnavailable
 from reminders.embedded import running
 from reminders.embedded_secret import with_laptop_defaults
@@ -122,7 +123,10 @@ def located(settings: Settings, *, broker: bool = False) -> Iterator[tuple[Setti
     if not needs_postgres and not needs_redis:
         yield settings, False
         return
-    with signals_unwind(), running(settings.home, postgres=needs_postgres, redis=needs_redis) as services:
+    home = settings.home.expanduser().resolve()
+    with signals_unwind(), ExitStack() as stack:
+        with told_if_slow(f"the embedded servers of {home} are being started, or stopped, here or by another process"):
+            services = stack.enter_context(running(settings.home, postgres=needs_postgres, redis=needs_redis))
         found = replace(
             settings,
             database_url=Secret(services.database_url) if needs_postgres else settings.database_url,
@@ -149,7 +153,8 @@ def _migrate_if_behind(settings: Settings, database: Database, *, workers_follow
     try:
         require_head(settings.database_url.reveal(), settings.schema)
     except ServiceUnavailable:
-        done = bring_to_head(settings, database)
+        with told_if_slow("the ledger is being brought to this release's version, here or by another process"):
+            done = bring_to_head(settings, database)
         if done.before is None:
             tell_of_new_ledger(settings, workers_follow=workers_follow)
 

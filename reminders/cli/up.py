@@ -15,6 +15,7 @@ from rich.console import Console
 from rich.text import Text
 
 from reminders.celery_options import QUEUES
+from reminders.cli.env import environment_of
 from reminders.cli.session import command_settings, session
 from reminders.cli.status import why_broker_is_away
 from reminders.domain.errors import ServiceUnavailable, SettingsError
@@ -66,7 +67,7 @@ def up(web: bool, loglevel: str) -> None:
             settings = replace(settings, flower_auth=Secret(f"operator:{secrets.token_urlsafe(12)}"))
         port = _flower_port(os.environ) if web else None
         _announce(settings, port)
-        os.environ.update(_environment(settings))
+        os.environ.update({**environment_of(settings), "PYTHONUNBUFFERED": "1"})
         children = [
             child for queue in QUEUES for child in worker_children(settings, [queue], None, None, loglevel.upper())
         ]
@@ -133,20 +134,6 @@ def _announce(settings: Settings, port: int | None) -> None:
         user, _, password = settings.flower_auth.reveal().partition(":")
         click.echo(f"Flower: http://127.0.0.1:{port}  user {user}  password {password}")
     click.echo("Try `reminders status` in another terminal, in this same folder. Ctrl-C stops everything.")
-
-
-def _environment(settings: Settings) -> Mapping[str, str]:
-    """What the processes need to find the same installation."""
-    known = {
-        "DATABASE_URL": settings.database_url,
-        "REDIS_URL": settings.redis_url,
-        "REMINDERS_WEBHOOK_SECRET": settings.webhook_secret,
-        "REMINDERS_FLOWER_AUTH": settings.flower_auth,
-    }
-    found = {name: secret.reveal() for name, secret in known.items() if secret is not None}
-    if settings.keys:
-        found["REMINDERS_KEYS"] = " ".join(key.reveal() for key in settings.keys)
-    return {**found, "REMINDERS_ALLOW_PRIVATE": "1" if settings.allow_private else "0", "PYTHONUNBUFFERED": "1"}
 
 
 def _printer(children: list[Child]) -> Callable[[str, str], None]:

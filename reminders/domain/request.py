@@ -142,6 +142,13 @@ def _refuse_unstorable(name: str, value: str) -> None:
             raise InvalidInput(name, f"contains {what} (U+{code:04X}) at position {position}")
 
 
+def checked_flag(name: str, value: object) -> bool:
+    """`value` if it is True or False. Nothing that merely counts as either: `"no"` would count as yes."""
+    if not isinstance(value, bool):
+        raise InvalidInput(name, f"must be True or False, not {type(value).__name__}")
+    return value
+
+
 def checked_instant(name: str, value: object) -> datetime:
     """`value` in UTC if it is an aware datetime within the years both Postgres and Python hold."""
     if not isinstance(value, datetime):

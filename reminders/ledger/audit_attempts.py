@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from reminders.domain.pipeline_faults import PIPELINE_FAULTS
 from reminders.ledger.audit_check import Check
 
 # The first claim after a redrive opens a new budget, and an operator's word has settled what was unknown before; so has
@@ -14,6 +15,8 @@ _LATE = "'late: %'"
 """How the decision of an attempt begins that reported after its claim had lapsed."""
 _BURNT_NOTHING = "(a.error_class = 'worker_shut_down' OR a.decision LIKE 'late: %in a shutdown')"
 """An attempt whose worker was told to stop and ended during it: on record, and not counted."""
+_NOTHING_SENT = ", ".join(f"'{each}'" for each in ("worker_lost", "worker_shut_down", *PIPELINE_FAULTS))
+"""Error classes of attempts of which no body is known: the worker died, or the fault was ours and nothing was sent."""
 _ASK = "Ask the receiver how often it got the key (`webhook-id`, `Idempotency-Key`) "
 
 ATTEMPTS: tuple[Check, ...] = (
@@ -214,7 +217,7 @@ WHERE u.claimed_at >= :since AND n.status IN ('sending', 'retrying') AND n.uncer
 SELECT DISTINCT a.reminder_id, a.delivery_key, n.status || ', and no body hash is kept'
 FROM {{s}}.delivery_attempts a JOIN {{s}}.notification_deliveries n ON n.delivery_key = a.delivery_key
 WHERE a.claimed_at >= :since AND n.body_hash IS NULL AND a.decision NOT LIKE {_LATE}
-  AND a.decision NOT LIKE 'look-up: %' AND a.error_class NOT IN ('worker_lost', 'worker_shut_down', 'render_failed')""",
+  AND a.decision NOT LIKE 'look-up: %' AND a.error_class NOT IN ({_NOTHING_SENT})""",
         "A next attempt could carry another body under the same key: cancel or discard it if it is not yet delivered.",
     ),
     Check(

@@ -11,15 +11,17 @@ from typing import Literal
 
 from reminders.calendar.quiet_hours import QuietHours
 from reminders.calendar.zones import load_zone
-from reminders.domain.errors import InvalidInput
+from reminders.domain.errors import InvalidInput, Refused
 from reminders.domain.identity import uuid7
-from reminders.domain.request import checked_text
+from reminders.domain.request import checked_flag, checked_text
 from reminders.ledger.caller import CallersConnection, fetch
 from reminders.ledger.database import Database
 from reminders.ledger.review import checked_words
 from reminders.ledger.series_zones import users_zone_changed
 from reminders.ledger.statement import Statement
 
+TRIES = 10
+"""How often a word is said anew because another transaction has said otherwise in between."""
 _LOCALE = re.compile(r"[A-Za-z]{2,8}(?:[-_][A-Za-z0-9]{1,8}){0,3}", re.ASCII)
 
 _WHO = {"tenant": "text", "user": "text"}
@@ -148,21 +150,27 @@ def change(
 ) -> None:
     """Say what is known of a user, in the caller's transaction; None takes a part back. Raises `InvalidInput`."""
     who = {"tenant": checked_text("tenant_id", tenant_id), "user": checked_text("user_id", user_id)}
-    if isinstance(zone, str):
-        load_zone(zone)
-    if isinstance(locale, str) and not _LOCALE.fullmatch(locale):
-        raise InvalidInput("locale", f"{locale[:40]!r} is no language tag; write de, pt-BR or zh-Hant")
-    hours = quiet_hours if isinstance(quiet_hours, QuietHours) else None
+    new_zone = _text("zone", zone)
+    if new_zone is not None:
+        load_zone(new_zone)
+    new_locale = _text("locale", locale)
+    if new_locale is not None and not _LOCALE.fullmatch(new_locale):
+        raise InvalidInput("locale", f"{new_locale[:40]!r} is no language tag; write de, pt-BR or zh-Hant")
+    hours = None if quiet_hours is UNCHANGED else quiet_hours
+    if not isinstance(hours, QuietHours | None):
+        raise InvalidInput("quiet_hours", f"must be QuietHours, not {type(hours).__name__}")
     given = {
-        "zone": zone if isinstance(zone, str) else None,
-        "locale": locale if isinstance(locale, str) else None,
+        "zone": new_zone,
+        "locale": new_locale,
         "quiet_from": hours and hours.start,
         "quiet_to": hours and hours.end,
         "keep_zone": zone is UNCHANGED,
         "keep_locale": locale is UNCHANGED,
         "keep_quiet": quiet_hours is UNCHANGED,
     }
-    fetch(connection, schema, ENSURE, **who)
+    if hours is None or new_zone is not None:
+        # Otherwise one of whom nothing is known is refused, and nothing may be left of it.
+        fetch(connection, schema, ENSURE, **who)
     if not fetch(connection, schema, CHANGE_IF_ZONE_IS_KNOWN, **who, **given):
         raise InvalidInput("zone", "is needed as long as there are quiet hours")
     if zone is not UNCHANGED:
@@ -183,7 +191,8 @@ def prefer(
 ) -> None:
     """Record what a user wants of a kind and channel (None: of all), in the caller's transaction.
 
-    With `allowed` None nothing is said of exactly these any more. Raises `InvalidInput`.
+    With `allowed` None nothing is said of exactly these any more. Raises `InvalidInput`; `Refused` if others change it each
+    time.
     """
     about = {
         "tenant": checked_text("tenant_id", tenant_id),
@@ -192,7 +201,9 @@ def prefer(
         "channel": "" if channel is None else checked_text("channel", channel),
     }
     said = {"source": checked_words("source", source), "actor": checked_words("actor", actor)}
-    while True:
+    if allowed is not None:
+        checked_flag("allowed", allowed)
+    for _ in range(TRIES):
         fetch(connection, schema, END_PREFERENCE_IF_OTHER, **about, allowed=allowed)
         if allowed is None or fetch(
             connection, schema, ADD_PREFERENCE, **about, **said, id=str(uuid7()), allowed=allowed
@@ -201,6 +212,7 @@ def prefer(
         if fetch(connection, schema, STANDING_PREFERENCE, **about) == [(allowed,)]:
             return
         # Another transaction has said otherwise in between: the last word is this one.
+    raise Refused(f"others keep changing this preference of user {user_id}; nothing was written, try again")
 
 
 def recipients(database: Database, *, tenant: str | None, user: str | None = None, limit: int = 100) -> list[Recipient]:
@@ -228,3 +240,12 @@ def preferences(database: Database, tenant: str, user: str, *, ended: bool = Fal
 
 def _hours(start: time | None, end: time | None) -> QuietHours | None:
     return None if start is None or end is None else QuietHours(start, end)
+
+
+def _text(field: str, given: object) -> str | None:
+    """The new text of a part; None where it is taken back, or stays as it is. Raises `InvalidInput`."""
+    if given is None or given is UNCHANGED:
+        return None
+    if not isinstance(given, str):
+        raise InvalidInput(field, f"must be text, not {type(given).__name__}")
+    return given

@@ -45,6 +45,8 @@ EDITABLE = (
     "destination", "data", "start", "zone", "rule", "extra", "left_out", "follows_user", "catch_up", "max_lateness",
 )  # fmt: skip
 """What an edit may change."""
+MOST_ROUNDS = 100
+"""In which a call decides on the turns that nobody has decided on yet, some ten thousand each."""
 _MOMENT = timedelta(microseconds=1)
 
 EDIT = Statement(
@@ -131,7 +133,13 @@ def ready_to_change(connection: CallersConnection, schema: str, series_id: UUID,
     found = lock_series(run, series_id, now)
     if found.status == "cancelled":
         raise Refused(f"series {series_id} is cancelled; schedule another one, with its own slot")
+    rounds = 0
     while found.status == "active" and found.fault is None and found.planned_until <= found.now:
+        if rounds == MOST_ROUNDS:
+            raise Refused(
+                f"series {series_id} has more turns behind it than one call decides on; once the scanner has, try again"
+            )
+        rounds += 1
         decide(connection, schema, [found])
         found = replace(get_series(run, series_id, now), now=found.now)
     if found.status == "paused":

@@ -10,6 +10,7 @@ from uuid import UUID
 
 from reminders.calendar.recurrence import Occurrence as Turn
 from reminders.domain.errors import InvalidInput, NotFound, Refused
+from reminders.domain.request import checked_instant
 from reminders.ledger import changing
 from reminders.ledger.caller import CallersConnection, fetch
 from reminders.ledger.changing import CancelResult
@@ -95,7 +96,7 @@ def turn_at(series: Series, time: datetime) -> Turn:
         raise InvalidInput("turn", f"must be a datetime, not {type(time).__name__}")
     recurrence = series.when().recurrence
     zone = series.effective_zone
-    around = time if time.tzinfo is not None else time.replace(tzinfo=series.now.tzinfo)
+    around = checked_instant("turn", time if time.tzinfo is not None else time.replace(tzinfo=series.now.tzinfo))
     near: list[Turn] = []
     for each in recurrence.since(around - _REACH):
         if each.at > around + _REACH:

@@ -12,7 +12,7 @@ from datetime import UTC, datetime
 from typing import Any
 from uuid import UUID
 
-from reminders.domain.errors import NotFound
+from reminders.domain.errors import NotFound, Refused
 from reminders.domain.identity import uuid7
 from reminders.domain.suppressions import Scope
 from reminders.ledger.caller import CallersConnection, fetch
@@ -20,6 +20,9 @@ from reminders.ledger.claims_under_way import LONGEST_WAIT, await_claims
 from reminders.ledger.database import Database
 from reminders.ledger.review import checked_words
 from reminders.ledger.statement import Statement
+
+TRIES = 10
+"""How often one is added anew because another transaction has lifted the one that stood in between."""
 
 # Sorted, so that two transactions that say the same cannot deadlock. What stands already stays as it was said first.
 ADD = Statement(
@@ -162,14 +165,15 @@ def new_suppression(scope: Scope, *, reason: object, source: object, actor: obje
 
 
 def add(connection: CallersConnection, schema: str, wanted: NewSuppression) -> Added:
-    """Add it in the caller's transaction, unless the same stands already."""
-    while True:
+    """Add it in the caller's transaction, unless the same stands already. Raises `Refused` if others keep lifting it."""
+    for _ in range(TRIES):
         if fetch(connection, schema, ADD, rows=_rows([wanted])):
             return Added(wanted.id, created=True)
         standing = fetch(connection, schema, STANDING[wanted.scope.way], **wanted.scope.values())
         if standing:
             return Added(UUID(standing[0][0]), created=False)
         # Lifted by another transaction in between: now there is room for it.
+    raise Refused(f"others keep lifting the suppression of {wanted.scope.words()}; nothing was written, try again")
 
 
 def add_many(connection: CallersConnection, schema: str, wanted: Sequence[NewSuppression]) -> int:

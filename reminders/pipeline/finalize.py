@@ -10,6 +10,7 @@ from dataclasses import dataclass, replace
 
 from reminders.domain.look_ups import LookUp, as_outcome, decide_after_look_up
 from reminders.domain.outcomes import Rejected, Unknown
+from reminders.domain.pipeline_faults import PipelineFault
 from reminders.domain.retry_policy import Bury, Decision, Deliver, Park, Wait, as_known, decide
 from reminders.pipeline.ports import Claim, FinalizeLedger, Report
 
@@ -70,7 +71,7 @@ class Finalize:
         )
         return self._commit(claim, Report(as_outcome(answer), duration_ms, None, looked_up=True), decision)
 
-    def pipeline_fault(self, claim: Claim, error_class: str, reason: str) -> str:
+    def pipeline_fault(self, claim: Claim, error_class: PipelineFault, reason: str) -> str:
         """Nothing was sent and the fault is ours: a dead letter for our own operators, not a storm of retries."""
         report = Report(Rejected(error_class=error_class, reason=reason, blameless=True), duration_ms=0, body_hash=None)
         return self._commit(claim, report, Bury("unknown" if claim.uncertain else "pipeline"))

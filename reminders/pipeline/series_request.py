@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
 from functools import lru_cache
@@ -14,7 +14,7 @@ from reminders.calendar.rules import Rule, parse_rule
 from reminders.calendar.zones import load_zone
 from reminders.domain.errors import InvalidInput
 from reminders.domain.identity import destination_id, digest, uuid7
-from reminders.domain.request import FIRST_YEAR, LAST_YEAR, canonical_data, checked_text
+from reminders.domain.request import FIRST_YEAR, LAST_YEAR, canonical_data, checked_flag, checked_text
 from reminders.domain.series import CATCH_UPS, CatchUp
 from reminders.pipeline.provider import Provider
 
@@ -95,11 +95,12 @@ def to_series_request(
     destination = checked_text("destination", destination)
     provider.check_destination(destination)
     reference = None if reference is None else checked_text("reference", reference)
-    slot = "" if not slot else checked_text("slot", slot)
+    slot = "" if slot is None or slot == "" else checked_text("slot", slot)
     canonical = canonical_data(data)
     checked_when(start, zone, rule, extra, left_out).check("rule" if rule is not None else "start")
     if catch_up not in CATCH_UPS:
         raise InvalidInput("catch_up", f"{str(catch_up)[:20]!r} is none of {', '.join(CATCH_UPS)}")
+    checked_flag("follows_user", follows_user)
     max_lateness = None if max_lateness is None else checked_lateness(max_lateness)
     times = (_texts(extra), _texts(left_out))
     return SeriesRequest(
@@ -119,7 +120,7 @@ def to_series_request(
         extra=tuple(sorted(set(extra))),
         left_out=tuple(sorted(set(left_out))),
         zone=zone,
-        follows_user=bool(follows_user),
+        follows_user=follows_user,
         catch_up=catch_up,
         max_lateness=max_lateness,
         # Without a reference, what recurs takes its place.
@@ -128,7 +129,7 @@ def to_series_request(
             *(() if reference is not None else (start.isoformat(), rule)),
         ),
         request_hash=digest(
-            "series request", destination, start.isoformat(), rule, zone, *times, canonical, catch_up, str(bool(follows_user)),
+            "series request", destination, start.isoformat(), rule, zone, *times, canonical, catch_up, str(follows_user),
             None if max_lateness is None else repr(max_lateness),
         ),
     )  # fmt: skip
@@ -138,11 +139,15 @@ def checked_when(
     start: datetime, zone: str, rule: str | None, extra: Sequence[datetime] = (), left_out: Sequence[datetime] = ()
 ) -> Recurrence:
     """When a series fires, its parts checked one by one. Raises `InvalidInput` naming the field."""
+    if rule is not None and not isinstance(rule, str):
+        raise InvalidInput("rule", f"must be text, not {type(rule).__name__}")
     if not isinstance(zone, str):
         raise InvalidInput("zone", "must be the name of an IANA zone, such as Europe/Berlin")
     load_zone(zone)
     _check_wall("start", start)
     for name, times in (("extra", extra), ("left_out", left_out)):
+        if isinstance(times, str | bytes | Mapping) or not isinstance(times, Collection):
+            raise InvalidInput(name, f"must be a list of datetimes, not {type(times).__name__}")
         if len(times) > MOST_TIMES:
             raise InvalidInput(name, f"has {len(times):,} times; at most {MOST_TIMES:,} are allowed")
         for time in times:
