@@ -12,7 +12,7 @@ import click
 
 from reminders.calendar.instants import parse_instant
 from reminders.cli.input_file import DONE_WITH_REJECTS, opened, rejects_path, size_of
-from reminders.cli.printing import print_json
+from reminders.cli.printing import for_people, print_json
 from reminders.cli.session import session
 from reminders.cli.values import json_option
 from reminders.domain.errors import RemindersError
@@ -106,4 +106,4 @@ def _print(totals: Totals, kept: Path | None, *, as_json: bool) -> None:
         f"{totals.rejected:,} rejected, {totals.skipped:,} skipped"
     )
     if kept is not None:
-        print(f"Rejected lines and reasons: {kept}")
+        print(for_people(f"Rejected lines and reasons: {kept}"))
