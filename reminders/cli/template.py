@@ -7,7 +7,7 @@ import socket
 import click
 
 from reminders.cli.dlq_closing import whoever_this_is
-from reminders.cli.printing import print_fields, print_json, print_table
+from reminders.cli.printing import for_people, print_fields, print_json, print_table
 from reminders.cli.session import session
 from reminders.cli.template_preview import preview
 from reminders.cli.template_sources import (
@@ -26,6 +26,7 @@ from reminders.ledger import templates as ledger_templates
 from reminders.ledger.review import checked_words
 from reminders.ledger.template_trials import waiting_without
 from reminders.ledger.templates import Kept
+from reminders.pipeline.provider import template_parts
 
 MOST_ACTIVE = 1_000_000
 _actor_option = click.option("--actor", help="Who; kept on record with this host.  [default: you]")
@@ -76,7 +77,8 @@ def add(
     if as_json:
         print_json({**fields(added.kept), "created": added.created})
         return
-    print(f"{'added' if added.created else 'there already'}: {added.kept.template.name} ({added.kept.template.id})")
+    kept = added.kept.template
+    print(for_people(f"{'added' if added.created else 'there already'}: {kept.name} ({kept.id})"))
     if added.kept.activated_at is None:
         print(
             f"another version is active, or none; `reminders template activate {added.kept.template.id}` changes that"
@@ -196,14 +198,16 @@ def check(context: click.Context, *, as_json: bool) -> None:
                 {"found": "fault", "template": fault.where, "part": fault.part, "line": fault.line, "what": str(fault)}
             )
         else:
-            print(fault)
+            print(for_people(fault))
     for tenant, kind, channel, count in missing:
-        what = lacking(tenant, kind, channel, [part for part, word in known[channel].items() if word == "required"])
+        what = lacking(
+            tenant, kind, channel, [part for part, word in template_parts(known[channel]).items() if word == "required"]
+        )
         if as_json:
             where = {"tenant_id": tenant, "kind": kind, "channel": channel, "waiting": count}
             print_json({"found": "no_template", **where, "what": what})
         else:
-            print(f"{count:,} waiting: {what}")
+            print(for_people(f"{count:,} waiting: {what}"))
     if faults or missing:
         context.exit(1)
     if not as_json:
@@ -219,4 +223,4 @@ def _print_changed(kept: Kept, what: str, *, changed: bool, as_json: bool) -> No
     if as_json:
         print_json({**fields(kept), "changed": changed})
     else:
-        print(f"{what if changed else 'nothing changed'}: {kept.template.name} ({kept.template.id})")
+        print(for_people(f"{what if changed else 'nothing changed'}: {kept.template.name} ({kept.template.id})"))
