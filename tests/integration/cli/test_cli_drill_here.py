@@ -31,7 +31,7 @@ def test_the_tenants_name_is_asked_for_once_more(run, stage):
     assert stage.count("reminders") == 0
 
 
-def test_with_nobody_to_ask_it_says_what_to_add(run, stage, monkeypatch):
+def test_with_nobody_to_ask_it_says_what_to_add(run, stage):
     needed = "Nobody is there to type the tenant's name; nothing was done\nAdd --yes to go on without being asked\n"
     ended = run(*HERE, "drills", input="")
     assert (ended.exit_code, ended.stdout) == (1, "")
