@@ -132,7 +132,17 @@ def _confirm(staging: _Staging, number: int) -> None:
     if staging.confirmed:
         return
     drills = "a drill" if number == 1 else f"{number} drills"
-    typed = click.prompt(f"Runs {drills} on this installation. Type the tenant's name to go on", err=True)
+    try:
+        if sys.stdin is None:
+            raise EOFError
+        typed = click.prompt(f"Runs {drills} on this installation. Type the tenant's name to go on", err=True)
+    except (click.Abort, EOFError) as end:
+        if isinstance(end.__context__, KeyboardInterrupt):
+            raise
+        click.echo(err=True)  # ends the line of the question
+        raise Refused(
+            "Nobody is there to type the tenant's name; nothing was done\nAdd --yes to go on without being asked"
+        ) from end
     if typed != staging.tenant:
         raise Refused(f"{typed!r} is not {staging.tenant!r}; nothing was done")
 

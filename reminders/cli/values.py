@@ -84,6 +84,8 @@ def read_data(text: str | None) -> dict[str, Any] | None:
 
 
 def _read_file(name: str) -> str:
+    if name == "-" and sys.stdin is None:
+        raise InvalidInput("data", "standard input is closed")
     try:
         raw = sys.stdin.buffer.read(LONGEST_DATA + 1) if name == "-" else _head(Path(name))
         if len(raw) > LONGEST_DATA:

@@ -95,6 +95,13 @@ class _Handler(BaseHTTPRequestHandler):
     protocol_version = "HTTP/1.1"
     timeout = _IDLE_SECONDS
 
+    def handle(self) -> None:
+        try:
+            super().handle()
+        except OSError:
+            # The caller has left: killed in mid-call, or by its deadline. What it sent is kept.
+            self.close_connection = True
+
     def do_POST(self) -> None:
         """Create a message."""
         announced = self.headers.get("content-length", "")

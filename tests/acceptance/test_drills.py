@@ -8,6 +8,8 @@ import signal
 import subprocess
 from collections.abc import Iterator
 from pathlib import Path
+from threading import Event
+from typing import Any
 
 import psutil
 import pytest
@@ -15,6 +17,7 @@ import pytest
 from acceptance.harness import BIN, wait_until
 from reminders.operate.drills.catalogue import DRILLS
 from reminders.operate.drills.drill import Drill, Record
+from reminders.operate.drills.scripted_receiver import ScriptedReceiver
 from reminders.operate.drills.stack import Servers, rehearse, stage, throwaway_servers
 from reminders.operate.drills.stack import Stack as DrillStack
 
@@ -37,6 +40,36 @@ def test_a_drill_holds_and_checks_what_it_says(drill: Drill, servers: Servers) -
     assert record.broken is None, f"{record.broken}\n{logs}"
     assert {step.guarantee for step in record.steps if step.kind == "held"} == set(drill.guarantees)
     assert record.steps[-1].text.startswith("audit: no violation")
+
+
+@pytest.mark.timeout(240)
+@pytest.mark.parametrize(
+    ("name", "seconds"),
+    [
+        ("partial-publish", 9.0),
+        pytest.param("kill-after-claim", 15.0, marks=pytest.mark.long),
+        pytest.param("kill-half-repaired", 15.0, marks=pytest.mark.long),
+    ],
+)
+def test_a_drill_that_looks_late_finds_what_it_looks_for(
+    name: str, seconds: float, servers: Servers, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """After what it did and waited for, leases and claims end, and idle scanners wake: as on a slow machine."""
+    did, wait_for = DrillStack.did, ScriptedReceiver.wait_for
+
+    def did_late(stack: DrillStack, text: str) -> None:
+        did(stack, text)
+        stack.pass_time(seconds)
+
+    def wait_late(receiver: ScriptedReceiver, *wanted: Any) -> None:
+        wait_for(receiver, *wanted)
+        Event().wait(seconds)
+
+    monkeypatch.setattr(DrillStack, "did", did_late)
+    monkeypatch.setattr(ScriptedReceiver, "wait_for", wait_late)
+    record = Record(DRILLS[name], DRILLS[name].settings)
+    rehearse(DRILLS[name], servers, record)
+    assert record.broken is None
 
 
 def test_a_broken_drill_says_so_shows_the_logs_and_leaves_no_process(servers: Servers) -> None:

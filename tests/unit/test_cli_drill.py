@@ -47,7 +47,7 @@ def test_a_drill_tells_its_steps_and_ok(rehearsed):
     assert told.exit_code == 0
     lines = told.stdout.splitlines()
     assert lines[0] == "kill-in-call: kill -9 during the call"
-    assert "REMINDERS_CLAIM=10s" in lines[1]
+    assert "REMINDERS_CLAIM=13s" in lines[1]
     assert lines[2:4] == ["    did  something", "    G4   one call"]
     assert lines[4].startswith("    ok  (")
     assert lines[5].endswith("all guarantees held")
@@ -68,7 +68,8 @@ def test_json_is_one_object_a_drill(rehearsed):
     first, second = map(json.loads, told.stdout.splitlines())
     assert (first["v"], first["name"], first["ok"], first["broken"]) == (1, "poison", False, "G9: not so: one letter")
     assert first["steps"][1] == {"kind": "held", "guarantee": "G4", "text": "one call"}
-    assert (second["name"], second["ok"], second["broken"], second["settings"]) == ("same-message", True, None, {})
+    assert (second["name"], second["ok"], second["broken"]) == ("same-message", True, None)
+    assert second["settings"] == {"REMINDERS_HTTP_DEADLINE": "20s", "REMINDERS_GRACE": "30s"}
 
 
 def test_through_a_pipe_json_comes_drill_by_drill(rehearsed, monkeypatch):

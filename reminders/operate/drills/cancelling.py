@@ -10,7 +10,7 @@ from reminders.operate.drills.drill import Drill
 from reminders.operate.drills.scene import Scene
 from reminders.operate.drills.stack import Stack
 
-AHEAD = 2.0
+AHEAD = 5.0
 """Seconds until what is cancelled would be due: enough for the cancellation to come first."""
 
 
@@ -39,7 +39,7 @@ def _script(scene: Scene) -> Event:
     def answer(_key: str, _call: int, body: dict[str, object]) -> int:
         if body["reference"] != held:
             return 200
-        gate.wait(8)
+        gate.wait(0.8 * scene.settings.http_deadline)
         # Not taken up: without the cancellation, another attempt would follow.
         return 503
 

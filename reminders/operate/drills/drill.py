@@ -11,9 +11,12 @@ if TYPE_CHECKING:
     from reminders.operate.drills.scene import Scene
     from reminders.operate.drills.stack import Stack
 
-QUICK_CLAIM: Mapping[str, str] = {"REMINDERS_CLAIM": "10s", "REMINDERS_HTTP_DEADLINE": "3s"}
+QUICK_CLAIM: Mapping[str, str] = {"REMINDERS_CLAIM": "13s", "REMINDERS_HTTP_DEADLINE": "6s"}
 """Settings for drills that wait for a claim's end. A call needs its deadline and five seconds more inside the claim; the
 rest is for a machine that does other things too."""
+
+PATIENT_CALL: Mapping[str, str] = {"REMINDERS_HTTP_DEADLINE": "20s", "REMINDERS_GRACE": "30s"}
+"""Settings for drills that do something while a call is open, however slow the machine is."""
 
 
 class Broken(Exception):

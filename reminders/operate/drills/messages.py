@@ -5,7 +5,7 @@ from __future__ import annotations
 from math import ceil
 from threading import Event
 
-from reminders.operate.drills.drill import Drill
+from reminders.operate.drills.drill import PATIENT_CALL, Drill
 from reminders.operate.drills.scene import Scene
 from reminders.operate.drills.scripted_receiver import Reply
 from reminders.operate.drills.stack import Stack
@@ -17,7 +17,9 @@ ACCEPTED = 61
 def same_message(scene: Scene) -> None:
     """Twice more while the call is open, and once more after it has ended."""
     gate = Event()
-    scene.receiver.answer = lambda _key, call, _body: 200 if call > 1 or gate.wait(8) else 500
+    scene.receiver.answer = lambda _key, call, _body: (
+        200 if call > 1 or gate.wait(0.8 * scene.settings.http_deadline) else 500
+    )
     scene.ready()
     made = scene.schedule(["twice"])
     scene.receiver.wait_for(lambda seen: seen.calls.total() == 1, 60, "the first call begins")
@@ -51,12 +53,12 @@ def partial_publish(stack: Stack) -> None:
     stack.check(
         "G10", after == {"leased": 100 - ACCEPTED, "published": ACCEPTED}, "only what was surely taken stays published"
     )
-    # A scanner does nothing before its first tick.
-    stack.start("worker", "scanner")
+    # Without a scanner: one wakes itself, and on a slow machine the lease would end before anybody had looked.
+    stack.start("worker")
     stack.receiver.wait_for(lambda seen: len(seen.calls) >= ACCEPTED, 60, "the messages that left are delivered")
     stack.wait_for_counts({"delivered": ACCEPTED, "leased": 100 - ACCEPTED})
-    stack.tick()
-    stack.did(f"woke another scanner and waited out the lease of {stack.settings.lease:g} s")
+    stack.scan()
+    stack.did(f"started another scanner and waited out the lease of {stack.settings.lease:g} s")
     stack.ended({"delivered": 100})
     stack.check_called_once_each(made)
 
@@ -88,6 +90,7 @@ DRILLS = (
         "one reminder's message comes four times",
         ("G2", "G3", "G4"),
         same_message,
+        PATIENT_CALL,
         here=same_message,
         long=False,
     ),

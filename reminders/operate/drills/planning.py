@@ -8,7 +8,8 @@ from reminders.operate.drills.drill import Drill
 from reminders.operate.drills.stack import Stack
 
 SERIES = 5
-SECONDS_AHEAD = 3.0
+SECONDS_AHEAD = 8.0
+"""On a slow machine too they are scheduled by then: a series begins with the first occurrence that is still to come."""
 
 
 def half_planned(stack: Stack) -> None:

@@ -54,13 +54,15 @@ def half_repaired(stack: Stack) -> None:
     """A repair had moved one of two lapsed claims and had not committed."""
     stack.never_deduplicates("/plain")
     first = stack.scan()
-    worker = stack.start_stopping("worker", "claimed", threads=2)
     stack.schedule(["deduplicates"])
     stack.schedule(["does not"], place="/plain")
+    stack.wait_until(lambda: stack.queued() == 2, "both messages are on the broker")
+    stack.wait_for_counts({"published": 2})
+    first.kill()  # so that nobody but the next one repairs, however long all this takes
+    worker = stack.start_stopping("worker", "claimed", threads=2)
     worker.await_gap()
     worker.kill()
-    first.kill()
-    stack.did("killed a worker with two open claims, and the scanner")
+    stack.did("killed the scanner, and a worker with two open claims")
     scanner = stack.start_stopping("scanner", "half-repaired")
     stack.tick()
     scanner.await_gap()

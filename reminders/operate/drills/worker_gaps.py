@@ -18,6 +18,7 @@ def before_claim(stack: Stack) -> None:
     """A worker took the messages and had not asked for its claims."""
     _kill_worker(stack, "taken", "after it took the messages, before the claim", {"published": 2}, calls=0)
     stack.start("worker")
+    stack.scan()
     stack.did("started another; the comparison of ledger and broker is to send them again")
     stack.ended({"delivered": 2})
     stack.check_called_once_each(stack.made)
@@ -87,6 +88,7 @@ def recorded_alone(stack: Stack) -> None:
     stack.check(
         "G7", seen == {"sending": 2} and len(stack.attempts()) == 2, f"the ledger shows {told(seen)} and both attempts"
     )
+    stack.scan()
     stack.did("waited for the claims' end, which is to carry the outcomes over")
     stack.ended({"delivered": 2})
     stack.check("G3", len(stack.attempts()) == 2, f"claims: {len(stack.attempts())} (must be 2, one for each)")
@@ -101,16 +103,21 @@ def before_ack(stack: Stack) -> None:
     stack.publish(stack.made)
     stack.did("put the same messages on the broker again, as it would itself after REMINDERS_VISIBILITY")
     stack.start("worker")
+    stack.scan()
     stack.schedule(["last"])
     stack.ended({"delivered": 3})
     stack.check_called_once_each(stack.made)
 
 
 def _lay_out(stack: Stack) -> None:
+    """Both messages are on the broker, and no scanner runs: nothing is repaired before the drill has looked at it."""
     stack.never_deduplicates("/plain")
-    stack.scan()
+    scanner = stack.scan()
     stack.schedule(["deduplicates"])
     stack.schedule(["does not"], place="/plain")
+    stack.wait_until(lambda: stack.queued() == 2, "both messages are on the broker")
+    stack.wait_for_counts({"published": 2})
+    scanner.kill()
 
 
 def _kill_worker(stack: Stack, gap: str, where: str, expected: dict[str, int], *, calls: int) -> None:
@@ -128,7 +135,8 @@ def _kill_worker(stack: Stack, gap: str, where: str, expected: dict[str, int], *
 def _repeat_or_review(stack: Stack, line: str, *, first_calls: int) -> None:
     """The claims' end repeats the one under the same key, on the queue of `line`, and puts the other to review."""
     stack.start(line)
-    stack.did(f"started the line {line} and waited for the claims' end ({stack.settings.claim:g} s)")
+    stack.scan()
+    stack.did(f"started a scanner and the line {line}, and waited for the claims' end ({stack.settings.claim:g} s)")
     stack.ended({"dead": 1, "delivered": 1})
     calls = [stack.calls(each) for each in stack.made]
     stack.check(

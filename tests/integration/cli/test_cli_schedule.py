@@ -1,5 +1,6 @@
 """`reminders schedule`: what it writes, says and refuses."""
 
+import os
 from datetime import UTC, datetime, timedelta
 from uuid import UUID
 
@@ -77,6 +78,11 @@ def test_data_from_a_file_and_from_standard_input(run, stage, tmp_path):
     assert run("schedule", *options(data=f"@{tmp_path}/data.json")).exit_code == 0
     assert run("schedule", *options(data="@-", slot="b"), input='{"from": "stdin"}').exit_code == 0
     assert stage.rows("SELECT data FROM reminders ORDER BY slot") == [({"from": "file"},), ({"from": "stdin"},)]
+
+
+def test_data_from_a_standard_input_that_is_closed(process, stage):
+    ended = process("schedule", *options(data="@-"), preexec_fn=lambda: os.close(0))
+    assert (ended.returncode, ended.stdout, ended.stderr) == (1, "", "--data: standard input is closed\n")
 
 
 def test_an_expiry_is_written_like_the_due_time(run, stage):
