@@ -50,7 +50,7 @@ def test_an_application_finds_ledger_and_broker_by_what_env_prints(home, own, pr
         done = subprocess.run(
             ["sh", "-c", SHELL, sys.executable, APPLICATION], env=environ, capture_output=True, text=True, timeout=60, check=False
         )  # fmt: skip
-        assert (done.returncode, done.stderr) == (0, "")
+        assert done.returncode == 0, done.stderr
         listed = process("list", "--json", environ=own).stdout
         assert json.loads(listed)["id"] == done.stdout.strip()
         found = json.loads(process("env", "--json", environ=own).stdout)
