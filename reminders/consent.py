@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from datetime import time
 from uuid import UUID
 
-from reminders.api import _settings
+from reminders.api import _provider, _settings
 from reminders.calendar.quiet_hours import QuietHours
 from reminders.calendar.quiet_hours import quiet_hours as checked_quiet_hours
 from reminders.domain.errors import InvalidInput
@@ -19,6 +19,7 @@ from reminders.ledger import recipients, suppressing
 from reminders.ledger.caller import CallersConnection
 from reminders.ledger.recipients import UNCHANGED, Kept
 from reminders.ledger.suppressing import Added
+from reminders.pipeline.consent import check_channel, check_named
 
 APPLICATION = "application"
 
@@ -40,7 +41,8 @@ def suppress(
 
     A destination is named by its address, exactly as reminders name it, with its `channel`, or by its id; only the id is
     stored. `reason`, `source` (where it came from: a link, a bounce, a support case) and `actor` stay as evidence and must
-    hold no personal data. What stands already is returned with `created=False`.
+    hold no personal data. What stands already is returned with `created=False`. A channel that is not installed, and an
+    address that no reminder can have in this spelling, are refused: they would suppress nothing.
 
     No claim that begins after the transaction has committed succeeds; one that began before may still send. Reminders that
     come due while it stands end as `suppressed`. Raises `InvalidInput` naming the field.
@@ -53,6 +55,7 @@ def suppress(
         channel=channel,
         kind=kind,
     )
+    check_named(_provider, tenant_id=tenant_id, channel=channel, destination=destination)
     wanted = suppressing.new_suppression(scope, reason=reason, source=source, actor=actor)
     return suppressing.add(connection, _settings().schema, wanted)
 
@@ -117,8 +120,11 @@ def set_preference(
     """Record whether a user wants reminders of a kind, over a channel, of a kind over a channel, or any.
 
     The narrowest word counts: one for kind and channel before one for the kind, before one for the channel, before one for
-    all; where none is said, reminders are sent. None takes back what was said of exactly these. Raises `InvalidInput`.
+    all; where none is said, reminders are sent. None takes back what was said of exactly these. Raises `InvalidInput`, also
+    for a channel that is not installed, unless something is taken back.
     """
+    if allowed is not None:
+        check_channel(_provider, channel)
     recipients.prefer(
         connection, _settings().schema, tenant_id, user_id,
         kind=kind, channel=channel, allowed=allowed, source=source, actor=actor,

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import asdict
+from functools import partial
 from typing import Any, Literal
 
 import click
@@ -15,6 +16,8 @@ from reminders.cli.values import json_option, limit_option, read_filters
 from reminders.domain.errors import NotFound
 from reminders.domain.request import checked_text
 from reminders.ledger.recipients import UNCHANGED, Preference, Recipient, change, prefer, preferences, recipients
+from reminders.pipeline.consent import check_channel
+from reminders.providers import registry
 
 NONE = "none"
 WORDS: dict[str, bool | None] = {"yes": True, "no": False, "default": None}
@@ -62,6 +65,8 @@ def set_recipient(
     hours = None if quiet in {None, NONE} else parse_quiet_hours(str(quiet))
     with session() as ledger:
         schema = ledger.database.schema
+        if allowed is not None and WORDS[allowed] is not None:
+            check_channel(partial(registry.load, settings=ledger.settings), channel)
         with ledger.transaction() as connection:
             if any(each is not None for each in known):
                 change(

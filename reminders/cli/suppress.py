@@ -8,6 +8,7 @@ from dataclasses import asdict
 from functools import partial
 from pathlib import Path
 from typing import Any, TypeVar
+from uuid import UUID
 
 import click
 
@@ -30,8 +31,10 @@ from reminders.ledger.suppressing import (
     lift,
     live_under,
     new_suppression,
+    other_spellings,
     suppressions,
 )
+from reminders.pipeline.consent import check_named
 from reminders.providers import registry
 
 Decorated = TypeVar("Decorated", bound=Callable[..., Any])
@@ -77,19 +80,29 @@ def add_suppression(*, reason: str, source: str, actor: str | None, as_json: boo
     scope = _scope(named)
     who = whoever_this_is() if actor is None else actor
     with session() as ledger:
-        _check_address(ledger, named)
+        check_named(
+            partial(registry.load, settings=ledger.settings),
+            tenant_id=scope.tenant_id,
+            channel=named["channel"],
+            destination=named["destination"],
+        )
         wanted = new_suppression(scope, reason=reason, source=source, actor=who)
         with ledger.transaction() as connection:
             said = add(connection, ledger.database.schema, wanted)
         # Crash here: it stands, and its list shows it. Said again, it is the same one.
         live = live_under(ledger.database, scope)
+        others = _others(ledger, scope, named)
     if as_json:
-        print_json({"id": said.id, "created": said.created, **_scope_fields(scope), **asdict(live)})
+        print_json(
+            {"id": said.id, "created": said.created, **_scope_fields(scope), **asdict(live), "other_spellings": others}
+        )
         return
     print(f"{'suppressed' if said.created else 'already suppressed'}: {scope.words()} ({said.id})")
     print(f"{live.reminders:,} live reminders; they end as suppressed when they come due")
     if live.open_claims:
         print(f"{live.open_claims:,} have an open claim and may still be sent, until {for_people(live.claims_end_at)}")
+    for other in others:
+        print(f"not suppressed: destination {other}, the same but for upper and lower case; --destination-id names it")
 
 
 @suppress.command("remove", short_help="Lift a suppression.")
@@ -178,7 +191,10 @@ def import_file(
     with opened(file) as read, session() as ledger:
         rejects_file = RejectsFile(rejects_path(file, rejects, is_pipe=size_of(read) is None))
         try:
-            totals, kept = import_suppressions(Lines(read, file), defaults, partial(_add, ledger), rejects_file)
+            providers = partial(registry.load, settings=ledger.settings)
+            totals, kept = import_suppressions(
+                Lines(read, file), defaults, partial(_add, ledger), rejects_file, providers
+            )
         except InvalidInput as error:
             # Of the header line: told with the names that the file has, not with the flags.
             raise RemindersError(str(error)) from error
@@ -210,10 +226,9 @@ def _scope(named: dict[str, str | None]) -> Scope:
     return read_scope(**named)
 
 
-def _check_address(ledger: Session, named: dict[str, str | None]) -> None:
-    """A slip of the pen would suppress nobody, silently."""
-    if named["destination"] is not None and named["channel"] is not None:
-        registry.load(named["channel"], ledger.settings).check_destination(named["destination"])
+def _others(ledger: Session, scope: Scope, named: dict[str, str | None]) -> list[UUID]:
+    channel, address = named["channel"], named["destination"]
+    return [] if channel is None or address is None else other_spellings(ledger.database, scope, channel, address)
 
 
 def _scope_fields(scope: Scope) -> dict[str, Any]:

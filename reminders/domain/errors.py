@@ -19,7 +19,11 @@ class InvalidInput(RemindersError):
         self.reason = message
 
 
-class NotPublic(InvalidInput):
+class NotHere(InvalidInput):
+    """A destination that is spelled as it must be, and that the present settings do not deliver to."""
+
+
+class NotPublic(NotHere):
     """A destination that would do, but that its `host` is not public. A tenant may be allowed it."""
 
     def __init__(self, field: str, message: str, host: str) -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass
-from functools import partial
+from functools import cache, partial
 from pathlib import Path
 
 from reminders.domain.errors import InvalidInput
@@ -15,10 +15,14 @@ from reminders.intake.lines import Lines
 from reminders.intake.records import Reject, Values
 from reminders.intake.rejects_file import RejectsFile
 from reminders.ledger.suppressing import NewSuppression, new_suppression
+from reminders.pipeline.consent import check_named
+from reminders.pipeline.provider import Provider
 
 COLUMNS = ("tenant_id", "user_id", "destination", "destination_id", "channel", "kind", "reason", "source")
 BATCH = 1000
 """Records in one transaction."""
+_EXACT = ("tenant_id", "user_id", "destination", "channel", "kind")
+"""Compared exactly with what reminders say."""
 Add = Callable[[Sequence[NewSuppression]], int]
 """Adds suppressions in a transaction of its own; says how many did not stand before."""
 
@@ -44,19 +48,20 @@ class SuppressionTotals:
 
 
 def import_suppressions(
-    lines: Lines, defaults: Defaults, add: Add, rejects: RejectsFile
+    lines: Lines, defaults: Defaults, add: Add, rejects: RejectsFile, providers: Callable[[str], Provider]
 ) -> tuple[SuppressionTotals, Path | None]:
     """Add what the file holds; returns the totals and the rejects file, if there is one.
 
     What is committed stays, however the import ends; running it again adds nothing twice. Raises `RemindersError` for a
-    file that cannot be read or has the wrong columns.
+    file that cannot be read or has the wrong columns. `providers` is as for `schedule`.
     """
     totals = SuppressionTotals()
+    providers = cache(providers)
     batch: list[NewSuppression] = []
     try:
         for record in read_csv(lines, partial(_check_header, defaults)):
             totals.read += 1
-            wanted = record if isinstance(record, Reject) else _read(*record, defaults)
+            wanted = record if isinstance(record, Reject) else _read(*record, defaults, providers)
             if isinstance(wanted, Reject):
                 totals.rejected += 1
                 rejects.add([wanted])
@@ -83,10 +88,25 @@ def _check_header(defaults: Defaults, names: Collection[str]) -> None:
     check_header(names, COLUMNS, required, "a suppression")
 
 
-def _read(line: int, values: Values, defaults: Defaults) -> NewSuppression | Reject:
+def _read(
+    line: int, values: Values, defaults: Defaults, providers: Callable[[str], Provider]
+) -> NewSuppression | Reject:
     said = {name: values.pop(name, None) or getattr(defaults, name) for name in ("reason", "source")}
     try:
-        scope = read_scope(**{"tenant_id": defaults.tenant_id, **values})
+        _check_ends(values)
+        named = {"tenant_id": defaults.tenant_id, **values}
+        scope = read_scope(**named)
+        check_named(
+            providers, tenant_id=scope.tenant_id, channel=named.get("channel"), destination=named.get("destination")
+        )
         return new_suppression(scope, **said, actor=defaults.actor)
     except InvalidInput as error:
         return Reject(line, error.field, error.reason)
+
+
+def _check_ends(values: Values) -> None:
+    for name in _EXACT:
+        text = values.get(name, "")
+        if text != text.strip():
+            hint = "take them away, or use `reminders suppress add` if reminders have them too"
+            raise InvalidInput(name, f"{text[:64]!r} has blanks at its ends, and is compared exactly: {hint}")

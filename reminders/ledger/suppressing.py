@@ -103,6 +103,19 @@ WHERE r.tenant_id = :tenant AND {subject} AND :channel IN ('', r.channel) AND :k
     for way, subject in {"user": "r.user_id = :user", "destination": "d.destination_id = :destination"}.items()
 }
 
+# Read from end to end: it is asked by a person, who has named one address.
+OTHER_SPELLINGS = Statement(
+    "other_spellings",
+    """
+SELECT DISTINCT d.destination_id::text FROM {s}.due d JOIN {s}.reminders r ON r.id = d.id
+WHERE r.tenant_id = :tenant AND r.channel = :channel AND lower(r.destination) = lower(:address)
+  AND d.destination_id <> :destination AND NOT EXISTS (
+    SELECT 1 FROM {s}.suppressions x WHERE x.tenant_id = :tenant AND x.destination_id = d.destination_id
+      AND x.kind IN ('', :kind) AND x.lifted_at IS NULL)
+ORDER BY 1""",
+    {**_OVER, "address": "text", "destination": "uuid"},
+)
+
 
 @dataclass(frozen=True, slots=True)
 class NewSuppression:
@@ -204,6 +217,17 @@ def live_under(database: Database, scope: Scope, *, wait: float = LONGEST_WAIT) 
     with database.transaction() as connection:
         ((reminders, open_claims, until),) = fetch(connection, database.schema, LIVE[scope.way], **scope.values())
     return Live(reminders, open_claims, until and until.astimezone(UTC))
+
+
+def other_spellings(database: Database, scope: Scope, channel: str, address: str) -> list[UUID]:
+    """Destinations of live reminders whose address differs from this one in upper and lower case only, and that the
+    suppression of `scope`, which is of this address, does not cover; nor does another.
+    """
+    with database.transaction() as connection:
+        given = {**scope.values(), "channel": channel, "address": address}
+        del given["user"]
+        rows = fetch(connection, database.schema, OTHER_SPELLINGS, **given)
+    return [UUID(row[0]) for row in rows]
 
 
 def suppressions(

@@ -29,7 +29,8 @@ class Provider(Protocol):
     def check_destination(self, destination: str) -> None:
         """Raise `InvalidInput("destination", ...)` unless the channel can deliver there.
 
-        Where only the host stands in the way, since it is not public, `NotPublic`: the tenant may be allowed it.
+        Where only the present settings stand in the way, `NotHere`: it can be suppressed. Where only the host does, since
+        it is not public, `NotPublic`: the tenant may be allowed it.
         """
 
     def render(self, delivery: Delivery) -> bytes:

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from functools import lru_cache
 from urllib.parse import SplitResult, quote, urlsplit
 
-from reminders.domain.errors import InvalidInput, NotPublic
+from reminders.domain.errors import InvalidInput, NotHere, NotPublic
 from reminders.providers.public_addresses import is_public
 
 LONGEST = 2000
@@ -38,8 +38,8 @@ class Target:
 def parse_destination(destination: str, *, allow_private: bool, allow_inside: bool = False) -> Target:
     """Take a URL apart. Raises `InvalidInput("destination", ...)` with what is wrong with it.
 
-    Where nothing is wrong but that its host is not public, that is `NotPublic`; not so with `allow_inside`, for a tenant
-    who is allowed that host.
+    Where nothing is wrong but that it is `http`, that is `NotHere`; where only its host is not public, `NotPublic`, but not
+    with `allow_inside`, for a tenant who is allowed that host.
 
     With `allow_private` (development) `http` and addresses that are not public are accepted. A name is not looked up
     here: the address that it leads to is checked at every new connection.
@@ -55,10 +55,13 @@ def parse_destination(destination: str, *, allow_private: bool, allow_inside: bo
         port = parts.port
     except ValueError:
         raise _invalid("is not a URL, or its host or port is malformed; ports are 1 to 65535") from None
-    _check_form(destination, parts, allow_private=allow_private)
+    _check_form(destination, parts)
     host, inside = _checked_host(parts)
     if port == 0 or parts.netloc.endswith(":"):
         raise _invalid("has no valid port; ports are 1 to 65535")
+    if parts.scheme != "https" and not allow_private:
+        reason = "must begin with https://; http:// is for development, with REMINDERS_ALLOW_PRIVATE=1"
+        raise NotHere("destination", reason)
     if inside and not allow_private and not allow_inside:
         reason = "leads to this machine or into a private network, which is for development only, or for tenants who are allowed it"
         raise NotPublic("destination", reason, host)
@@ -72,11 +75,9 @@ def _invalid(message: str) -> InvalidInput:
     return InvalidInput("destination", message)
 
 
-def _check_form(destination: str, parts: SplitResult, *, allow_private: bool) -> None:
+def _check_form(destination: str, parts: SplitResult) -> None:
     if parts.scheme not in _PORTS or not destination[len(parts.scheme) :].startswith("://"):
         raise _invalid("must be an absolute URL that begins with https://")
-    if parts.scheme != "https" and not allow_private:
-        raise _invalid("must begin with https://; http:// is for development, with REMINDERS_ALLOW_PRIVATE=1")
     if "@" in parts.netloc:
         raise _invalid("must not hold a user name or password; requests are signed instead")
     if "#" in destination:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from functools import lru_cache
 
-from reminders.domain.errors import InvalidInput
+from reminders.domain.errors import InvalidInput, NotHere
 from reminders.domain.header_text import header_fault
 
 LONGEST = 254
@@ -26,7 +26,7 @@ def parse_address(destination: str, *, allow_private: bool) -> Address:
 
     Accepted is exactly one mailbox: no display name, list, comment, quoted part or address literal. A
     domain that is never public (`.local`, `.test` and so on, RFC 6761) is refused; with `allow_private` (development)
-    `.test` is taken.
+    `.test` is taken, and without it the error is `NotHere`.
     """
     from email_validator import EmailNotValidError, validate_email  # noqa: PLC0415 (60 ms, for those who send mail)
 
@@ -41,6 +41,9 @@ def parse_address(destination: str, *, allow_private: bool) -> Address:
     try:
         found = validate_email(destination, strict=True, check_deliverability=False, test_environment=allow_private)
     except EmailNotValidError:
+        if not allow_private:
+            parse_address(destination, allow_private=True)
+            raise NotHere("destination", "is of a .test domain, which is for development only") from None
         raise InvalidInput(
             "destination", "is not one e-mail address of the form name@domain, without a display name"
         ) from None

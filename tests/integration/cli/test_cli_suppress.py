@@ -30,7 +30,7 @@ def test_add_says_what_lives_under_it_and_show_and_list_say_why_it_is_not_sent(r
     said = only(run("suppress", "add", *WHO, "--reason", "unsubscribed", "--source", "link", "--actor", "bo", "--json"))
     assert said | {"id": 0, "claims_end_at": 0} == {
         "v": 1, "id": 0, "created": True, "tenant_id": "acme", "user_id": "ada", "destination_id": None, "channel": None,
-        "kind": None, "reminders": 2, "open_claims": 1, "claims_end_at": 0,
+        "kind": None, "reminders": 2, "open_claims": 1, "claims_end_at": 0, "other_spellings": [],
     }  # fmt: skip
     assert said["claims_end_at"] > sending.claimed_at.isoformat()[:19]
     before = only(run("show", made.id, "--json"))
@@ -122,6 +122,12 @@ def test_list_filters(run):
         (["add", "--tenant", "acme", "--to", ADDRESS, "--reason", "r"], 1, "--channel: is needed with an address"),
         (["add", "--tenant", "acme", "--channel", "webhook", "--to", "nowhere", "--reason", "r"], 1, "--to: "),
         (["add", "--tenant", "acme", "--channel", "pigeon", "--to", "x", "--reason", "r"], 1, "--channel: "),
+        (["add", *WHO, "--channel", "E-Mail", "--reason", "r"], 1, "--channel: 'E-Mail' is not installed"),
+        (
+            ["add", "--tenant", "acme", "--channel", "sms", "--to", "+49 151 12345678", "--reason", "r"],
+            1,
+            "--to: must be spelled +4915112345678",
+        ),
         (["add", "--tenant", "acme", "--destination-id", "x", "--reason", "r"], 1, "destination_id: is no id"),
         (["remove", "--reason", "r"], 2, "Give either ID"),
         (["remove", str(UUID(int=1)), *WHO, "--reason", "r"], 2, "Give either ID"),
@@ -192,3 +198,53 @@ def test_import_refuses_a_file_of_something_else(run, stage, tmp_path, header, s
     assert result.exit_code == 1
     assert said in result.stderr
     assert not list(tmp_path.glob("*.jsonl"))
+
+
+def test_import_rejects_what_no_reminder_can_be_called(run, stage, tmp_path):
+    file = tmp_path / "left.csv"
+    file.write_text(
+        "user_id,destination,channel,kind\n"
+        ",+49 151 12345678,sms,\n"
+        ",015112345679,sms,\n"
+        " sue ,,,\n"
+        "tom,,E-Mail,\n"
+        "eve,,email, offer\n"
+        ", a@shop.example,email,\n"
+        ",nowhere,webhook,\n"
+        ",+4915112345678,sms,\n"
+        "sue,,,\n"
+    )
+    result = run("suppress", "import", file, "--tenant", "acme", "--reason", "left", "--json")
+    assert (result.exit_code, only(result)["added"], only(result)["rejected"]) == (3, 2, 7)
+    assert next(iter(rejects(tmp_path / "left.csv.rejects.jsonl"))) == (
+        2,
+        "destination",
+        "must be spelled +4915112345678: numbers are not rewritten, since they identify",
+    )
+    assert [(line, field) for line, field, _ in rejects(tmp_path / "left.csv.rejects.jsonl")] == [
+        (2, "destination"),
+        (3, "destination"),
+        (4, "user_id"),
+        (5, "channel"),
+        (6, "kind"),
+        (7, "destination"),
+        (8, "destination"),
+    ]
+    found = lines(run("suppress", "list", "--json"))
+    number = str(destination_id("acme", "sms", "+4915112345678"))
+    assert {(e["user_id"], e["destination_id"]) for e in found} == {("sue", None), (None, number)}
+
+
+def test_add_names_live_destinations_that_differ_in_case_only(run, stage):
+    upper = stage.schedule(channel="log", destination="Kim@Shop.example")
+    stage.schedule(channel="log", destination="lee@shop.example")
+    named = ("--tenant", "acme", "--channel", "log", "--reason", "r")
+    other = str(destination_id("acme", "log", "Kim@Shop.example"))
+    assert only(run("suppress", "add", *named, "--to", "kim@shop.example", "--json"))["other_spellings"] == [other]
+    again = run("suppress", "add", *named, "--to", "kim@shop.example")
+    assert again.stdout.splitlines()[-1] == (
+        f"not suppressed: destination {other}, the same but for upper and lower case; --destination-id names it"
+    )
+    run("suppress", "add", "--tenant", "acme", "--destination-id", other, "--reason", "r")
+    assert only(run("suppress", "add", *named, "--to", "kim@shop.example", "--json"))["other_spellings"] == []
+    assert ends(stage, upper) == "suppressed"

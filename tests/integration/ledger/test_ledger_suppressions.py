@@ -95,7 +95,7 @@ def test_committed_with_the_callers_own_rows_or_not_at_all(world):
         ({"kind": "note", "channel": "email"}, False),
         ({"destination": "somewhere", "channel": "log"}, True),
         ({"destination": "elsewhere", "channel": "log"}, False),
-        ({"destination": "somewhere", "channel": "email"}, False),
+        ({"destination": "somewhere@shop.example", "channel": "email"}, False),
         ({"destination_id": HOME}, True),
         ({"destination_id": str(HOME), "kind": "note"}, True),
         ({"destination_id": HOME, "kind": "offer"}, False),
