@@ -26,6 +26,7 @@ from reminders.ledger import templates as ledger_templates
 from reminders.ledger.review import checked_words
 from reminders.ledger.template_trials import waiting_without
 from reminders.ledger.templates import Kept
+from reminders.pipeline.provider import template_parts
 
 MOST_ACTIVE = 1_000_000
 _actor_option = click.option("--actor", help="Who; kept on record with this host.  [default: you]")
@@ -198,7 +199,9 @@ def check(context: click.Context, *, as_json: bool) -> None:
         else:
             print(fault)
     for tenant, kind, channel, count in missing:
-        what = lacking(tenant, kind, channel, [part for part, word in known[channel].items() if word == "required"])
+        what = lacking(
+            tenant, kind, channel, [part for part, word in template_parts(known[channel]).items() if word == "required"]
+        )
         if as_json:
             where = {"tenant_id": tenant, "kind": kind, "channel": channel, "waiting": count}
             print_json({"found": "no_template", **where, "what": what})

@@ -6,7 +6,6 @@ from collections.abc import Mapping
 from dataclasses import replace
 from datetime import UTC
 from typing import Any
-from uuid import UUID
 
 import click
 
@@ -21,6 +20,7 @@ from reminders.cli.template_sources import (
     read_parts,
     read_place,
 )
+from reminders.cli.template_trial import NOBODY, body_of, of_file, trial
 from reminders.cli.values import json_option, read_data, read_due_at, read_id
 from reminders.domain.delivery import Delivery
 from reminders.domain.errors import NotFound
@@ -29,9 +29,12 @@ from reminders.domain.template import Template, TemplateFault, lacking
 from reminders.ledger.template_trials import as_delivery, would_pin
 from reminders.ledger.template_versions import read_version
 from reminders.ledger.templates import template, templates
+from reminders.pipeline.provider import Provider
+from reminders.providers import registry
+from reminders.providers.sms import CHANNEL as SMS
+from reminders.providers.sms import PART
+from reminders.providers.sms_parts import Parts, parts
 from reminders.providers.templating import render_part
-
-_NOBODY = UUID(int=0)
 
 
 @click.command(short_help="Fill in a template, without sending anything.")
@@ -60,8 +63,9 @@ def preview(
 ) -> None:
     """Fill in a version by its ID, the active one of --kind, --channel, --tenant or --all-tenants and --locale, or files.
 
-    With --reminder alone it is the template that the reminder has pinned, or would pin now. A fault is told as it would
-    be in the dead letter: with the part, or the file, and the line. Nothing is sent, claimed or stored.
+    With --reminder alone it is the template that the reminder has pinned, or would pin now. A fault, also one of the
+    channel (too long, empty, a header that may not be), is told as it would be in the dead letter: with the part, or the
+    file, and the line. Of an SMS it is told how many it comes to. Nothing is sent, claimed or stored.
     """
     files = {part: more.pop(part) for part in ("subject", "text", "html")}
     with session() as ledger:
@@ -76,11 +80,16 @@ def preview(
             place = read_place(tenant=tenant, all_tenants=all_tenants, kind=kind, channel=channel, locale=locale)
             found = _of_files(ledger, place, files) if any(files.values()) else _active(ledger, place)
         delivery = replace(delivery, template=found) if delivery else _thought_of(found, tenant, **more)
-        parts = _filled_in(delivery, files)
+        parts, sms = _filled_in(delivery, files, registry.load(found.channel, ledger.settings))
     if as_json:
-        print_json({"template": found.name, "id": None if found.id == _NOBODY else found.id, "parts": parts})
-    else:
-        print_parts(parts)
+        counted = (
+            {} if sms is None else {"sms": {"parts": len(sms.texts), "encoding": sms.encoding, "units": sms.units}}
+        )
+        print_json({"template": found.name, "id": None if found.id == NOBODY else found.id, "parts": parts, **counted})
+        return
+    print_parts(parts)
+    if sms is not None:
+        print(f"--- {len(sms.texts)} SMS, {sms.encoding}, {sms.units} units")
 
 
 def _pinned(ledger: Session, delivery: Delivery) -> Template:
@@ -105,7 +114,7 @@ def _active(ledger: Session, place: Mapping[str, str]) -> Template:
 
 def _of_files(ledger: Session, place: Mapping[str, str], files: Mapping[str, str | None]) -> Template:
     parts = read_parts(files, place["channel"], ledger.settings)
-    return Template(_NOBODY, place["tenant"], place["kind"], place["channel"], place["locale"], 0, parts)
+    return Template(NOBODY, place["tenant"], place["kind"], place["channel"], place["locale"], 0, parts)
 
 
 def _thought_of(
@@ -127,35 +136,32 @@ def _thought_of(
         due = to_instant(due, zone or "UTC")
     given = read_data(data)
     canonical_data(given)
-    return Delivery(
-        reminder_id=_NOBODY,
-        delivery_key="dk_preview",
-        tenant_id=found.tenant_id or (checked_text("tenant_id", tenant) if tenant else "tenant-1"),
+    whose = {} if found.tenant_id or not tenant else {"tenant_id": checked_text("tenant_id", tenant)}
+    return trial(
+        found,
+        **whose,
         user_id=checked_text("user_id", user),
-        kind=found.kind,
-        channel=found.channel,
-        destination_id=_NOBODY,
-        destination="",
         due_at=due.astimezone(UTC).replace(microsecond=0),
         zone=zone,
         reference=None if reference is None else checked_text("reference", reference),
         slot=slot and checked_text("slot", slot),
         data=given or {},
-        attempt=1,
-        body_format=0,
-        template=found,
     )
 
 
-def _filled_in(delivery: Delivery, files: Mapping[str, str | None]) -> dict[str, str]:
-    """Every part, filled in. Raises `TemplateFault`, with a file's name where the part came from one."""
+def _filled_in(
+    delivery: Delivery, files: Mapping[str, str | None], provider: Provider
+) -> tuple[dict[str, str], Parts | None]:
+    """Every part, filled in, and what an SMS comes to. Raises `TemplateFault`, with a file's name where its part came
+    from one.
+    """
     assert delivery.template is not None
-    filled = {}
-    for part in delivery.template.parts:
-        try:
-            filled[part] = render_part(delivery, part)
-        except TemplateFault as fault:
-            if file := files.get(part):
-                raise TemplateFault(file, part, fault.line, fault.reason) from None
-            raise
-    return filled
+    try:
+        filled = {part: render_part(delivery, part) for part in delivery.template.parts}
+        body = body_of(provider, delivery)
+    except TemplateFault as fault:
+        raise of_file(fault, files) from None
+    if delivery.template.channel != SMS:
+        return filled, None
+    text = body.decode()
+    return {**filled, PART: text}, parts(text)

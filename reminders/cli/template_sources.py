@@ -9,11 +9,12 @@ from typing import Any, TypeVar
 import click
 
 from reminders.cli.printing import for_people
+from reminders.cli.template_trial import NOBODY, certain_fault, of_file
 from reminders.domain.errors import InvalidInput, RemindersError
 from reminders.domain.request import checked_text
 from reminders.domain.template import Template, TemplateFault, read_locale
 from reminders.ledger.templates import Kept
-from reminders.pipeline.provider import template_parts
+from reminders.pipeline.provider import Provider, template_parts
 from reminders.providers import registry
 from reminders.providers.template_work import LONGEST_SOURCE
 from reminders.providers.templating import PARTS, check_part
@@ -69,21 +70,24 @@ def parts_of_channel(channel: str, settings: Settings) -> Mapping[str, str]:
     return parts
 
 
-def templated_channels(settings: Settings) -> dict[str, Mapping[str, str]]:
-    """Every installed channel that has templates, with their parts; those that cannot be loaded are left out."""
-    found: dict[str, Mapping[str, str]] = {}
+def templated_channels(settings: Settings) -> dict[str, Provider]:
+    """Every installed channel that has templates, with its provider; those that cannot be loaded are left out."""
+    found: dict[str, Provider] = {}
     for channel in registry.channels():
         try:
-            parts = template_parts(registry.load(channel, settings))
+            provider = registry.load(channel, settings)
         except RemindersError:
             continue
-        if parts:
-            found[channel] = parts
+        if template_parts(provider):
+            found[channel] = provider
     return found
 
 
 def read_parts(files: Mapping[str, str | None], channel: str, settings: Settings) -> dict[str, str]:
-    """The files' texts by part, as a template of the channel. Raises `InvalidInput`, and `TemplateFault` with the file's name."""
+    """The files' texts by part, as a template of the channel. Raises `InvalidInput`, and `TemplateFault` with the file's name.
+
+    A fault is also what the channel would refuse whatever the reminders say.
+    """
     known = parts_of_channel(channel, settings)
     given = {part: name for part, name in files.items() if name is not None}
     for part in given:
@@ -95,6 +99,9 @@ def read_parts(files: Mapping[str, str | None], channel: str, settings: Settings
     parts = {part: _read(part, name) for part, name in given.items()}
     for part, source in parts.items():
         check_part(given[part], part, source)
+    fault = certain_fault(registry.load(channel, settings), Template(NOBODY, "", "-", channel, "", 0, parts))
+    if fault is not None:
+        raise of_file(fault, given)
     return parts
 
 
@@ -115,11 +122,12 @@ def _read(part: str, name: str) -> str:
     return text.replace("\r\n", "\n")
 
 
-def faults_of(template: Template, channels: Mapping[str, Mapping[str, str]]) -> list[TemplateFault]:
+def faults_of(template: Template, channels: Mapping[str, Provider]) -> list[TemplateFault]:
     """What would keep the template from being sent, as far as it can be told without a reminder."""
-    known = channels.get(template.channel)
-    if known is None:
+    provider = channels.get(template.channel)
+    if provider is None:
         return [TemplateFault(template.name, None, None, "its channel is not installed here, or has no templates")]
+    known = template_parts(provider)
     found = []
     for part, word in known.items():
         if word == "required" and part not in template.parts:
@@ -133,7 +141,8 @@ def faults_of(template: Template, channels: Mapping[str, Mapping[str, str]]) -> 
             check_part(template.name, part, source)
         except TemplateFault as fault:
             found.append(fault)
-    return found
+    certain = None if found else certain_fault(provider, template)
+    return found if certain is None else [certain]
 
 
 def _place_of(part: str) -> int:

@@ -110,7 +110,8 @@ def _text(delivery: Delivery) -> str:
 
     if delivery.body_format != BODY_FORMAT:
         raise ValueError(f"body format {delivery.body_format} is not known to this release; deploy a newer one")
-    text = render_part(delivery, PART)
+    # How editors close a file is no part of what is said, and may cost a part.
+    text = render_part(delivery, PART).rstrip("\r\n")
     if not text.strip():
         raise _fault(delivery, "the text is empty")
     if found := _UNSENDABLE.search(text):

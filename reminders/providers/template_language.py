@@ -7,6 +7,7 @@ and each pays for its turns beforehand. Whatever makes texts longer pays for the
 from __future__ import annotations
 
 import operator
+from collections import deque
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
@@ -44,6 +45,7 @@ DEEPEST = 80
 MOST_NODES = 5_000
 _CHARACTERS_OF_DATA = 8_192
 _OF_A_LOOP = frozenset({"first", "index", "index0", "last", "length", "revindex", "revindex0"})
+_OPENERS = {"comment_begin": "a comment", "raw_begin": "a raw block"}
 _OPERATORS: dict[str, Callable[[Any, Any], Any]] = {
     "+": operator.add,
     "-": operator.sub,
@@ -132,6 +134,14 @@ class Language(ImmutableSandboxedEnvironment):
         self.globals.clear()
         self.filters = {**FILTERS, **_OWN_FILTERS}
         self.tests = {name: self.tests[name] for name in TESTS}
+
+    def parse(self, source: str, name: str | None = None, filename: str | None = None) -> nodes.Template:
+        """As Jinja2 does, which takes a comment or raw block that the end of the text opens for nothing."""
+        tree = super().parse(source, name, filename)
+        last = deque(self.lex(source), maxlen=1)
+        if last and last[0][1] in _OPENERS:
+            raise TemplateSyntaxError(f"{_OPENERS[last[0][1]]} is opened and never closed", last[0][0])
+        return tree
 
     def getattr(self, obj: Any, attribute: str) -> Any:
         """A value of an object by its name, or what a loop knows of its turn."""

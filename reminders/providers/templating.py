@@ -10,7 +10,7 @@ from types import TracebackType
 from typing import Any
 
 from jinja2 import Template as Compiled
-from jinja2 import TemplateSyntaxError, UndefinedError
+from jinja2 import TemplateSyntaxError, UndefinedError, nodes
 
 from reminders.domain.delivery import Delivery
 from reminders.domain.template import TemplateFault
@@ -55,6 +55,18 @@ def render_part(delivery: Delivery, part: str, *, html: bool = False) -> str:
 def check_part(where: str, part: str, source: str) -> None:
     """Raise `TemplateFault`, with `where` as its place, unless the source is a template's part."""
     _compiled_or_fault(where, part, source, html=False)
+
+
+def always_written(source: str) -> tuple[str, bool]:
+    """What a part that has been checked writes whatever the reminder says; and whether that is all it ever writes."""
+    pieces, whole = [], True
+    for top in _PLAIN_LANGUAGE.parse(source).body:
+        for node in top.nodes if isinstance(top, nodes.Output) else [top]:
+            if isinstance(node, nodes.TemplateData):
+                pieces.append(node.data)
+            else:
+                whole = False
+    return "".join(pieces), whole
 
 
 def _compiled_or_fault(where: str, part: str, source: str, *, html: bool) -> Compiled:

@@ -20,9 +20,18 @@ def test_the_text_is_the_templates_whatever_the_attempt():
     assert PROVIDER.render(delivery(attempt=7)) == first
 
 
-@pytest.mark.parametrize("text", ["“Grüße” – 10 € \U0001f600", "one\ntwo\r\nthree", " kept \n", "a &amp; <b>", "ﬁ´`"])
+@pytest.mark.parametrize(
+    "text", ["“Grüße” – 10 € \U0001f600", "one\ntwo\r\nthree", " kept ", "\nkept", "a &amp; <b>", "ﬁ´`"]
+)
 def test_no_character_is_replaced(text):
     assert PROVIDER.render(delivery("{{ data.order }}", data={"order": text})).decode() == text
+
+
+@pytest.mark.parametrize("end", ["\n", "\r\n", "\n\n", "\r"])
+def test_line_ends_at_the_end_are_not_sent(end):
+    provider = sms.SmsProvider(Settings(sms_max_parts=1))
+    assert provider.render(delivery("a" * 160 + end)) == b"a" * 160
+    assert provider.render(delivery("{{ data.order }}", data={"order": f"one\ntwo {end}"})) == b"one\ntwo "
 
 
 @pytest.mark.parametrize(("text", "allowed"), [("a" * 612, 4), ("a" * 160, 1), ("ж" * 268, 4), ("\U0001f600" * 132, 4)])

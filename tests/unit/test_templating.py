@@ -182,3 +182,26 @@ def test_the_page_lists_the_names_filters_and_tests_there_are():
 def test_a_zone_far_ahead_and_far_back():
     assert render("{{ due_at|local('%Y') }}", due_at=datetime(9998, 12, 31, 23, tzinfo=UTC)) == "9999"
     assert render("{{ due_at|local('%Y') }}", due_at=datetime(1970, 1, 1, tzinfo=UTC)) == "1970"
+
+
+@pytest.mark.parametrize("part", ["text", "html"])
+@pytest.mark.parametrize(
+    ("source", "line", "said"),
+    [
+        ("{#", 1, "a comment is opened and never closed"),
+        ("a\n{#-", 2, "a comment is opened and never closed"),
+        ("a\n{# x", 2, "Missing end of comment tag"),
+        ("{% raw %}", 1, "a raw block is opened and never closed"),
+        ("a\nb\n{%- raw -%}", 3, "a raw block is opened and never closed"),
+        ("{% raw %}\nx", 1, "Missing end of raw directive"),
+    ],
+)
+def test_what_the_end_of_the_text_leaves_open_is_a_fault_with_its_line(source, line, said, part):
+    with pytest.raises(TemplateFault) as fault:
+        check_part("due.txt", part, source)
+    assert (fault.value.line, fault.value.reason) == (line, said)
+
+
+@pytest.mark.parametrize("source", ["{##}", "{% raw %}{% endraw %}", "{% raw %}{#{% endraw %}", "{{ '{#' }}", "#}", ""])
+def test_what_is_closed_is_none(source):
+    check_part("due.txt", "text", source)
