@@ -140,7 +140,9 @@ class OneAtATime(click.Group):
             error.show()
             code = error.exit_code
         except RemindersError as error:
-            print(error, file=sys.stderr)
+            from reminders.cli.printing import for_people
+
+            print("\n".join(map(for_people, str(error).split("\n"))), file=sys.stderr)
             code = 1
         except (KeyboardInterrupt, click.Abort) as error:
             _tell_of_interruption(error)

@@ -170,7 +170,7 @@ def _print_for_people(what: str, answer: Answer, *, dry_run: bool, spread: bool)
         ended = "would end" if dry_run else "ended"
         print(f"{len(answer.confirmed_late):,} {ended} as delivered: an attempt had reported its success late")
     for each in answer.refused[:SHOWN]:
-        print(f"  {each.id}  {each.reason}: {each.detail}")
+        print(for_people(f"  {each.id}  {each.reason}: {each.detail}"))
     if answer.stay > SHOWN:
         print(f"  ... and {answer.stay - SHOWN:,} more; --json lists them, up to --limit")
 

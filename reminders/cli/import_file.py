@@ -16,7 +16,7 @@ import click
 from reminders.calendar.instants import parse_instant
 from reminders.cli.import_calendar import CalendarOptions, calendar_options, import_calendar_file, suffix_says_calendar
 from reminders.cli.input_file import DONE_WITH_REJECTS, opened, rejects_path, size_of
-from reminders.cli.printing import print_json
+from reminders.cli.printing import for_people, print_json
 from reminders.cli.session import session
 from reminders.cli.values import json_option
 from reminders.domain.errors import RemindersError
@@ -141,4 +141,4 @@ def _print(totals: Totals, kept: Path | None, *, as_json: bool) -> None:
         f"{totals.rejected:,} rejected, {totals.skipped:,} skipped"
     )
     if kept is not None:
-        print(f"Rejected lines and reasons: {kept}")
+        print(for_people(f"Rejected lines and reasons: {kept}"))

@@ -60,7 +60,7 @@ def pause(context: click.Context, /, *, reason: str | None, actor: str | None, a
         print_json({**said.pause.fields(), "created": said.created, **ends})
         return
     began = "paused" if said.created else "already paused"
-    print(f"{began}: {wanted.words()}; `reminders resume {said.pause.id}` ends it")
+    print(for_people(f"{began}: {wanted.words()}; `reminders resume {said.pause.id}` ends it"))
     if said.open_claims:
         print(
             f"{said.open_claims:,} claims are open, the last until {for_people(said.claims_end_at)}; nothing new begins"
@@ -114,7 +114,7 @@ def resume(
             print_json(each.fields())
         else:
             pace = "at once" if per_second is None else f"at {rate}"
-            print(f"resumed: {each.scope.words()}; {each.held:,} held reminders go {pace}")
+            print(for_people(f"resumed: {each.scope.words()}; {each.held:,} held reminders go {pace}"))
 
 
 def _scope(given: dict[str, Any]) -> PauseScope:

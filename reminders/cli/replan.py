@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import click
 
-from reminders.cli.printing import print_json, print_table
+from reminders.cli.printing import for_people, print_json, print_table
 from reminders.cli.session import session
 from reminders.cli.values import json_option, read_filters, read_id
 from reminders.ledger.replan_all import Moved, replan_all
@@ -31,7 +31,7 @@ def replan(context: click.Context, *, tenant: str | None, series: str | None, dr
         for batch in replan_all(ledger.database, tenant=tenant, series=wanted, dry_run=dry_run):
             looked_at, faulty = looked_at + batch.looked_at, faulty + len(batch.faulty)
             for series_id, fault in batch.faulty:
-                click.echo(f"series {series_id} cannot be planned: {fault}", err=True)
+                click.echo(for_people(f"series {series_id} cannot be planned: {fault}"), err=True)
             if as_json:
                 for each in batch.moved:
                     print_json(_as_json(each))

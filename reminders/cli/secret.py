@@ -128,7 +128,7 @@ def revoke(
     if as_json:
         print_json({**_place_fields(place), "revoked": dropped})
     else:
-        print(f"revoked: {', '.join(dropped)} of {place.words()}")
+        print(for_people(f"revoked: {', '.join(dropped)} of {place.words()}"))
 
 
 @secret.command("list", short_help="List secrets by their fingerprints.")

@@ -97,7 +97,7 @@ def add_suppression(*, reason: str, source: str, actor: str | None, as_json: boo
             {"id": said.id, "created": said.created, **_scope_fields(scope), **asdict(live), "other_spellings": others}
         )
         return
-    print(f"{'suppressed' if said.created else 'already suppressed'}: {scope.words()} ({said.id})")
+    print(for_people(f"{'suppressed' if said.created else 'already suppressed'}: {scope.words()} ({said.id})"))
     print(f"{live.reminders:,} live reminders; they end as suppressed when they come due")
     if live.open_claims:
         print(f"{live.open_claims:,} have an open claim and may still be sent, until {for_people(live.claims_end_at)}")
@@ -205,7 +205,7 @@ def import_file(
         counts = f"{totals.added:,} added, {totals.existing:,} existing, {totals.rejected:,} rejected"
         print(f"{totals.read:,} records read: {counts}")
         if kept is not None:
-            print(f"Rejected lines and reasons: {kept}")
+            print(for_people(f"Rejected lines and reasons: {kept}"))
     if totals.rejected:
         sys.exit(DONE_WITH_REJECTS)
 

@@ -7,7 +7,7 @@ import socket
 import click
 
 from reminders.cli.dlq_closing import whoever_this_is
-from reminders.cli.printing import print_fields, print_json, print_table
+from reminders.cli.printing import for_people, print_fields, print_json, print_table
 from reminders.cli.session import session
 from reminders.cli.template_preview import preview
 from reminders.cli.template_sources import (
@@ -77,7 +77,8 @@ def add(
     if as_json:
         print_json({**fields(added.kept), "created": added.created})
         return
-    print(f"{'added' if added.created else 'there already'}: {added.kept.template.name} ({added.kept.template.id})")
+    kept = added.kept.template
+    print(for_people(f"{'added' if added.created else 'there already'}: {kept.name} ({kept.id})"))
     if added.kept.activated_at is None:
         print(
             f"another version is active, or none; `reminders template activate {added.kept.template.id}` changes that"
@@ -197,7 +198,7 @@ def check(context: click.Context, *, as_json: bool) -> None:
                 {"found": "fault", "template": fault.where, "part": fault.part, "line": fault.line, "what": str(fault)}
             )
         else:
-            print(fault)
+            print(for_people(fault))
     for tenant, kind, channel, count in missing:
         what = lacking(
             tenant, kind, channel, [part for part, word in template_parts(known[channel]).items() if word == "required"]
@@ -206,7 +207,7 @@ def check(context: click.Context, *, as_json: bool) -> None:
             where = {"tenant_id": tenant, "kind": kind, "channel": channel, "waiting": count}
             print_json({"found": "no_template", **where, "what": what})
         else:
-            print(f"{count:,} waiting: {what}")
+            print(for_people(f"{count:,} waiting: {what}"))
     if faults or missing:
         context.exit(1)
     if not as_json:
@@ -222,4 +223,4 @@ def _print_changed(kept: Kept, what: str, *, changed: bool, as_json: bool) -> No
     if as_json:
         print_json({**fields(kept), "changed": changed})
     else:
-        print(f"{what if changed else 'nothing changed'}: {kept.template.name} ({kept.template.id})")
+        print(for_people(f"{what if changed else 'nothing changed'}: {kept.template.name} ({kept.template.id})"))

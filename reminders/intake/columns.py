@@ -21,7 +21,7 @@ _NAME_SHOWN = 64
 
 def unknown_column(name: str, columns: Sequence[str] = COLUMNS, what: str = "a reminder") -> InvalidInput:
     """The error for a name that is no column, with the known name that is nearest to it."""
-    shown = name[:_NAME_SHOWN] if name.isprintable() else ascii(name[:_NAME_SHOWN])
+    shown = name[:_NAME_SHOWN] if name.isprintable() and name == name.strip() else ascii(name[:_NAME_SHOWN])
     nearest = get_close_matches(name[:_NAME_SHOWN].lower(), columns, n=1)
     meant = f"; did you mean {nearest[0]}?" if nearest else "."
     hint = "; separate columns by commas" if any(separator in name for separator in ";\t|") else ""

@@ -23,6 +23,7 @@ _REASONS = {
 def read_csv(lines: Lines, check: Callable[[Collection[str]], None] = check_header) -> Records:
     """The records after the header line, which is read and checked at once, by default for columns of reminders.
 
+    Blanks around a column's name are left out; those of a value are its own.
     Raises `RemindersError` if there is no header line, `InvalidInput` if it names a wrong column or lacks one.
     """
     reader = csv.reader(lines, strict=True)
@@ -41,7 +42,8 @@ def _header(lines: Lines, reader: Iterator[list[str]], check: Callable[[Collecti
             raise RemindersError(f"Line {lines.first}, which must name the columns, {_reason(error)}") from None
         if lines.fault is not None:
             raise RemindersError(f"Line {lines.first}, which must name the columns, {lines.fault}")
-        if any(name.strip() for name in names):
+        names = [name.strip() for name in names]
+        if any(names):
             check(names)
             return names
 

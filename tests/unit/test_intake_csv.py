@@ -46,6 +46,11 @@ def test_values_by_name_and_empty_ones_left_out():
     }
 
 
+def test_blanks_around_a_columns_name_are_left_out_and_those_of_a_value_kept():
+    assert read(HEADER.replace(",", " , ") + rows(1)) == read(HEADER + rows(1))
+    assert read(HEADER.replace(",", ",\t") + rows(1).replace("u1", " u1 "))[0][1]["user_id"] == " u1 "
+
+
 def test_data_is_read_as_json():
     ((_, values),) = read(HEADER + 'a,b,c,log,d,e,f,g,"{""n"": [1, null], ""ü"": ""x\\ny""}"\n')
     assert values["data"] == {"n": [1, None], "ü": "x\ny"}

@@ -29,6 +29,7 @@ def test_objects_with_their_lines():
     ("line", "field", "reason"),
     [
         (b'{"usr_id": 1}', "usr_id", "is no column of a reminder; did you mean user_id?"),
+        (b'{" user_id": 1}', "' user_id'", "is no column of a reminder; did you mean user_id?"),
         (b'{"tenant_id": "a", "tenant_id": "b"}', None, "has the key 'tenant_id' twice"),
         (b'{"data": {"a": {"b": 1, "b": 1}}}', None, "has the key 'b' twice"),
         (b'{"data": {"a": -Infinity}}', None, "holds -Infinity, which JSON does not have"),

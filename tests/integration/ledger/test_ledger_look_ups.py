@@ -305,3 +305,15 @@ def test_what_asking_again_cannot_decide_goes_to_review_at_once(world):
     assert world.letters(made.id) == [("unknown", "open", "several_found")]
     assert uncertain(world, made) is not None
     assert (len(provider.calls), len(provider.asked)) == (1, 1)
+
+
+def test_a_look_up_that_was_put_off_until_the_far_side_has_settled_is_no_attempt_and_burns_nothing(world):
+    provider = AskedProvider(LOST, answers=[Found("their-7", 200)])
+    provider.settle = 10 * MINUTE
+    made = lost(world, provider)
+    counts = [reminders.get(world.connect(), made.id).attempt_count]
+    assert run(world, made, provider, 1) == "given_back"
+    counts.append(reminders.get(world.connect(), made.id).attempt_count)
+    assert (counts, world.column("due", "attempts", made.id), provider.asked) == ([1, 1], 1, [])
+    assert run(world, made, provider, 20) == "delivered"
+    assert len(decisions(world, made)) == reminders.get(world.connect(), made.id).attempt_count == 2
