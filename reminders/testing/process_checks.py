@@ -19,14 +19,15 @@ from reminders.domain.outcomes import Delivered
 from reminders.pipeline.provider import Provider
 from reminders.testing.calling import Called
 from reminders.testing.far_side import FarSide
+from reminders.testing.neighbour_checks import NeighbourChecks
 from reminders.testing.rules import broken
 from reminders.testing.scenes import Scene
-from reminders.testing.subject import UNHURRIED, Subject
+from reminders.testing.subject import UNHURRIED
 
 THREADS, EACH = 16, 4
 
 
-class ProcessChecks(Subject):
+class ProcessChecks(NeighbourChecks):
     """See `ProviderContract`."""
 
     def test_threads(self, far_side: FarSide) -> None:
@@ -36,9 +37,13 @@ class ProcessChecks(Subject):
         plain = self._delivery(far_side, provider)
         carried = [self.key_on_the_wire(plain.delivery_key).encode() in call.raw for call in far_side.calls] == [True]
         as_rendered = [call.body for call in far_side.calls] == [self._body(provider, plain)]
+        places = self._places(far_side, provider, plain)
         deliveries = [
             replace(
-                plain, delivery_key=f"dk_kit_number_{n:03}", data={**plain.data, "order": n, "name": f"Person {n:03}"}
+                plain,
+                destination=places[n % len(places)],
+                delivery_key=f"dk_kit_number_{n:03}",
+                data={**plain.data, "order": n, "name": f"Person {n:03}"},
             )
             for n in range(THREADS * EACH)
         ]
@@ -52,11 +57,28 @@ class ProcessChecks(Subject):
         keys = [self.key_on_the_wire(each.delivery_key).encode() for each in deliveries]
         if carried and any(sum(key in call.raw for call in far_side.calls) != 1 for key in keys):
             broken("threads", "keys were mixed up between threads: not each arrived in exactly one call")
+        shown = [self.destination_on_the_wire(place).encode() for place in places]
+        if carried and len(places) > 1:
+            for n, key in enumerate(keys):
+                (raw,) = [call.raw for call in far_side.calls if key in call.raw]
+                if [text in raw for text in shown] != [place == deliveries[n].destination for place in places]:
+                    broken("threads", "destinations were mixed up between threads: not each call arrived at its own")
         if len(far_side.calls) != len(deliveries):
             broken("threads", f"{len(deliveries)} calls were made, and {len(far_side.calls)} arrived")
         bodies = Counter(self._body(provider, each) for each in deliveries)
         if as_rendered and Counter(call.body for call in far_side.calls) != bodies:
             broken("threads", "bodies were mixed up between threads: not each arrived in exactly one call")
+
+    def _places(self, far_side: FarSide, provider: Provider, plain: Delivery) -> list[str]:
+        """Two destinations, if one thread that sends to them in turn is seen to reach each; else the one."""
+        other = self.other_destination(far_side) if self.calls_out else None
+        if other is None:
+            return [plain.destination]
+        known = plain, replace(plain, destination=other)
+        far_side.play(Scene.ACCEPTS)
+        for each in known:
+            self._send(provider, each)
+        return [each.destination for each in known[: 2 if self._all_to(far_side, [*known], *known) else 1]]
 
     def _at_once(self, provider: Provider, deliveries: list[Delivery]) -> list[Called]:
         """Send all, from many threads that begin together and change places often."""

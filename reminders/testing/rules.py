@@ -25,6 +25,8 @@ RULES = {
     "one-call": "One `send` makes one call: it never repeats a request by itself.",
     "same-request": "Every attempt sends the same body.",
     "key": "If the channel deduplicates, every attempt carries the delivery key, in the same form.",
+    "own-destination": "One provider sends to many destinations, and each message to its own.",
+    "no-waiting": "A call that is kept waiting by its far side keeps no other one waiting.",
     "threads": "One provider serves many threads at once.",
     "fork": "A forked child uses none of its parent's connections, and disturbs none.",
     "form": "Fields of an outcome have the documented types; texts have at most 500 characters and can be stored.",

@@ -53,6 +53,17 @@ class Subject:
         """A destination that leads to the far side, as its scene wants it."""
         return str(far_side.url)
 
+    def other_destination(self, far_side: Any) -> str | None:
+        """A second destination that leads to the far side; None if there is none. By default another path of a URL."""
+        parts = urlsplit(self.destination(far_side))
+        return (
+            parts._replace(path=f"/other-{parts.path.lstrip('/')}").geturl() if parts.scheme and parts.netloc else None
+        )
+
+    def destination_on_the_wire(self, destination: str) -> str:
+        """The text that stands for a destination in a request: the path of a URL, else the destination."""
+        return urlsplit(destination).path if "://" in destination else destination
+
     def sample(self) -> Mapping[str, Any]:
         """Fields of `Delivery` that the sample must have for this channel, such as a `template`."""
         return {}

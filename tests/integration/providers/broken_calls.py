@@ -169,6 +169,29 @@ class SharesAFieldBetweenThreads(Good):
         return super().send(*self.now, deadline)
 
 
+class SendsToTheFirstDestinationItSaw(Good):
+    first = None
+
+    def send(self, delivery, body, deadline):
+        self.first = self.first or delivery.destination
+        return super().send(replace(delivery, destination=self.first), body, deadline)
+
+
+class SharesThePlaceBetweenThreads(Good):
+    def send(self, delivery, body, deadline):
+        self.place = delivery.destination
+        threading.Event().wait(0.002)
+        return super().send(replace(delivery, destination=self.place), body, deadline)
+
+
+class CallsOneAfterTheOther(Good):
+    lock = threading.Lock()
+
+    def send(self, delivery, body, deadline):
+        with self.lock:
+            return super().send(delivery, body, deadline)
+
+
 class KeepsItsParentsConnections(Good):
     def send(self, delivery, body, deadline):
         self.http._idle._pid = os.getpid()

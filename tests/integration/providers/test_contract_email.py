@@ -28,6 +28,7 @@ class MailServer(TcpFarSide):
         def say(line):
             connection.sendall(line + b"\r\n")
 
+        envelope = b""
         with connection.makefile("rb") as stream:
             say(b"220 far-side")
             while line := stream.readline():
@@ -41,12 +42,15 @@ class MailServer(TcpFarSide):
                         say(b"354 go on")
                         message = b"".join(iter(stream.readline, b".\r\n"))
                         # What stands before it differs between attempts.
-                        self.calls.append(Call(message, message[message.index(b"Subject:") :], number))
+                        whole = Call(envelope + message, message[message.index(b"Subject:") :], number)
+                        envelope = b""
+                        self.calls.append(whole)
                         if not self.decide(connection, message):
                             return
                     case b"QUIT":
                         return
-                    case _:
+                    case word:
+                        envelope += line if word == b"RCPT" else b""
                         say(b"250 2.0.0 Ok")
 
     def decide(self, connection, message):
@@ -95,6 +99,9 @@ class TestEmail(ProviderContract):
 
     def destination(self, far_side):
         return "ada.kit@example.org"
+
+    def other_destination(self, far_side):
+        return "eve.kit@example.org"
 
     def sample(self):
         return {"template": Template(UUID(int=7), "", "payment_due", "email", "", 1, WORDS)}

@@ -47,6 +47,12 @@ class TestSms(ProviderContract):
     def destination(self, far_side):
         return TO
 
+    def other_destination(self, far_side):
+        return "+12025550199"
+
+    def destination_on_the_wire(self, destination):
+        return destination.removeprefix("+")
+
     def sample(self):
         template = Template(UUID(int=7), "", "payment_due", "sms", "", 1, {"text": WORDS})
         return {
