@@ -2,8 +2,8 @@
 
 from reminders.ledger.migration_steps import run
 
-revision = "0014"
-down_revision = "0013"
+revision = "0015"
+down_revision = "0014"
 branch_labels = None
 depends_on = None
 
