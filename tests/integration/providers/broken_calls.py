@@ -9,16 +9,7 @@ import threading
 from dataclasses import replace
 
 from integration.providers.sound_providers import Asked, Good, Recast
-from reminders.providers import (
-    Absent,
-    Answer,
-    Delivered,
-    Found,
-    Rejected,
-    Retry,
-    Undecided,
-    Unknown,
-)
+from reminders.providers import Absent, Answer, Delivered, Found, Rejected, Retry, Undecided, Unknown
 
 logger = logging.getLogger(__name__)
 
