@@ -13,7 +13,7 @@ from typing import BinaryIO
 import click
 
 from reminders.calendar.zones import load_zone
-from reminders.cli.printing import print_json
+from reminders.cli.printing import for_people, print_json
 from reminders.cli.session import session
 from reminders.cli.values import Decorated
 from reminders.domain.durations import parse_duration
@@ -156,9 +156,9 @@ def import_calendar_file(
         if totals.requested:
             print(f"{totals.requested:,} could not be cancelled for sure: they are being sent or may have been")
         for reject in sorted(asked.rejects, key=lambda reject: reject.line) if options.dry_run else ():
-            print(f"line {reject.line}: {reject.field + ' ' if reject.field else ''}{reject.reason}")
+            print(for_people(f"line {reject.line}: {reject.field + ' ' if reject.field else ''}{reject.reason}"))
         if kept is not None:
-            print(f"Rejected lines and reasons: {kept}")
+            print(for_people(f"Rejected lines and reasons: {kept}"))
     if totals.rejected and not asked.whole:
         click.echo("Part of the file cannot be read: no reminder was cancelled for being absent from it", err=True)
     return bool(totals.rejected)
