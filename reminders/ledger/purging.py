@@ -22,10 +22,12 @@ from reminders.ledger.statement import Statement
 # database's default is.
 _BEGIN = "SET TRANSACTION ISOLATION LEVEL READ COMMITTED; SET LOCAL enable_seqscan = off; SET LOCAL enable_bitmapscan = off; SET LOCAL jit = off"
 
-# The transactions that are open now in this database, other than ours. Unlike `pg_stat_activity`, `pg_locks` shows them
-# to every role, and each has the lock on its own virtual id from before its first snapshot to its end.
+# The transactions that are open now in this database, other than ours and those of autovacuum, which schedules nothing.
+# Unlike `pg_stat_activity`, `pg_locks` shows them to every role, and each has the lock on its own virtual id from before its
+# first snapshot to its end.
 _OPEN = """(SELECT COALESCE(array_agg(l.virtualtransaction), '{}') FROM pg_locks l JOIN pg_stat_activity a ON a.pid = l.pid
-           WHERE l.locktype = 'virtualxid' AND l.pid <> pg_backend_pid() AND a.datname = current_database())"""
+           WHERE l.locktype = 'virtualxid' AND l.pid <> pg_backend_pid() AND a.datname = current_database()
+             AND a.backend_type IS DISTINCT FROM 'autovacuum worker')"""
 
 _BEFORE_ALL = str(UUID(int=0))
 

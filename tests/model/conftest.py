@@ -34,9 +34,9 @@ def _run_once(url: str, *statements: str) -> None:
     connection.close()
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="module")
 def model_base(services: Services) -> Iterator[ModelDatabase]:
-    """Migrated, empty, and without another clock."""
+    """Migrated, empty, and without another clock. No longer than a file: other files' tests end connections."""
     _run_once(services.database_url, "CREATE DATABASE modelled")
     url = driver_url(services.database_url).set(drivername="postgresql", database="modelled")
     text = url.render_as_string(hide_password=False)

@@ -135,7 +135,10 @@ REFUSED = [
     ({"data": '{"a": "\\u0000"}'}, "--data: data.a contains U+0000"),
     ({"data": '{"a": "\\ud800"}'}, "--data: data.a contains U+D800"),
     ({"data": '{"a": "\udcff"}'}, "--data: data.a contains U+DCFF"),
-    ({"data": '{"a": 9223372036854775808}'}, "--data: data.a is an integer beyond 64 bits"),
+    (
+        {"data": '{"a": 9223372036854775808}'},
+        "--data: data.a is a number that neither a 64-bit integer nor a 64-bit float holds",
+    ),
     ({"data": '{"a": ' + "9" * 6000 + "}"}, "--data: holds a number with too many digits"),
     ({"data": '{"a":' * 17 + "1" + "}" * 17}, "--data: is nested deeper than 16 levels"),
     ({"data": DEEP}, "--data: is nested too deep"),

@@ -17,9 +17,10 @@ import redis
 from reminders.embedded import attach, running
 
 USER = """
-import json, sys
+import json, signal, sys
 from pathlib import Path
 from reminders.embedded import running
+signal.signal(signal.SIGINT, signal.default_int_handler)  # a shell's background job ignores it
 with running(Path(sys.argv[1])) as services:
     print(json.dumps([services.database_url, services.redis_url]), flush=True)
     sys.stdin.read()
