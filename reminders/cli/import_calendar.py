@@ -108,12 +108,12 @@ def import_calendar_file(
         kind=_needed(options, "kind"),
         channel=_needed(options, "channel"),
         destination=_needed(options, "to"),
-        name=options.calendar or "",
+        name=_name(options.calendar),
         told=options.calendar is not None,
     )
     wishes = Wishes(
         now=now,
-        until=now + _horizon(options.horizon),
+        until=_until(now, options.horizon),
         overdue=overdue,
         zone=_zone(options.zone),
         all_day_at=_all_day_at(options.all_day_at),
@@ -180,6 +180,19 @@ def _needed(options: CalendarOptions, name: str) -> str:
         raise click.UsageError(f"A calendar needs {', '.join(_REQUIRED.values())}; {_REQUIRED[name]} is missing")
     field = {"tenant": "tenant_id", "user": "user_id", "to": "destination"}.get(name, name)
     return checked_text(field, value)
+
+
+def _name(text: str | None) -> str:
+    if text is not None and not text.isprintable():
+        raise InvalidInput("calendar", "has characters that cannot be printed")
+    return text or ""
+
+
+def _until(now: datetime, horizon: str | None) -> datetime:
+    try:
+        return now + _horizon(horizon)
+    except OverflowError:
+        raise InvalidInput("horizon", "reaches beyond the last year there is") from None
 
 
 def _horizon(text: str | None) -> timedelta:

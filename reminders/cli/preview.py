@@ -15,6 +15,7 @@ from reminders.cli.printing import print_json, print_table
 from reminders.cli.series_options import read_definition, when_options
 from reminders.cli.session import session
 from reminders.cli.values import json_option, read_due_at, read_id
+from reminders.domain.request import checked_instant
 from reminders.ledger.caller import fetch
 from reminders.ledger.series_rows import get_series
 from reminders.pipeline.series_request import checked_when
@@ -67,7 +68,7 @@ def _instant(text: str | None, zone: str) -> datetime:
     if text is None:
         return datetime.now(UTC)
     found = read_due_at(text, "from")
-    return found if found.tzinfo is not None else found.replace(tzinfo=load_zone(zone))
+    return checked_instant("from", found if found.tzinfo is not None else found.replace(tzinfo=load_zone(zone)))
 
 
 def _local(turn: Occurrence, zone: str) -> str:

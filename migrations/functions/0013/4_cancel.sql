@@ -113,6 +113,8 @@ BEGIN
         PERFORM {s}.refuse('reference', 'or user_id must be given: a tenant''s reminders are not cancelled as a whole');
     ELSIF at_most IS NULL OR at_most NOT BETWEEN 1 AND 10000 THEN
         PERFORM {s}.refuse('at_most', 'must be from 1 to 10,000');
+    ELSIF dry_run IS NULL THEN
+        PERFORM {s}.refuse('dry_run', 'must be true or false');
     END IF;
     SELECT array_agg(m.id), array_agg(m.changes) INTO matching, changing FROM (
         SELECT r.id, r.status <> 'delivered' AS changes

@@ -38,6 +38,8 @@ BEGIN
                 'reminder %s is %s: only one that has not ended can be snoozed; reschedule it instead', wanted, found.status));
         ELSIF by > interval '8000 years' THEN
             RETURN {s}.not_moved('invalid', field, 'leads beyond the year 9998');
+        ELSIF by < interval '-8000 years' THEN
+            RETURN {s}.not_moved('invalid', field, 'must lie in the future');
         END IF;
         to_due := COALESCE(to_due, (GREATEST(found.due_at, clock_timestamp()) AT TIME ZONE 'UTC' + by) AT TIME ZONE 'UTC');
         to_expiry := found.expires_at;

@@ -173,6 +173,10 @@ def test_preview_of_a_rule_needs_no_ledger_and_shows_where_the_clocks_change(run
     text = run("preview", *rule, "--count", "2").stdout
     assert "Sun 2030-03-31 03:30:00 +02:00 Europe/Berlin  2030-03-31 02:30:00\n" in text
     assert run("preview").exit_code == 2
+    for far in ("0001-01-01T00:00+14:00", "0001-01-01T00:00", "9999-12-31T23:59-12:00"):
+        refused = run("preview", *rule, "--from", far)
+        assert refused.exit_code == 1
+        assert "from: is in the year" in refused.stderr
     over = run("preview", "--start", "2020-01-01T09:00", "--zone", "UTC")
     assert over.stdout == "Nothing comes any more.\n"
 

@@ -217,6 +217,7 @@ def test_cancel_where_says_what_python_says(world):
     assert state_of(world, "cancel_where", tenant_id="tenant-a")[:2] == (INVALID, "reference")
     assert state_of(world, "cancel_where", tenant_id=None, reference="r")[:2] == (INVALID, "tenant_id")
     assert state_of(world, "cancel_where", tenant_id="t", user_id="u", at_most=0)[:2] == (INVALID, "at_most")
+    assert state_of(world, "cancel_where", tenant_id="t", user_id="u", dry_run=None)[:2] == (INVALID, "dry_run")
 
 
 def test_reschedule_moves_and_revives(world):
@@ -260,6 +261,8 @@ def test_snooze(world):
     made = world.schedule(due_at=TOMORROW)
     assert committed(world, "snooze", id=str(made.id), by="1 hour")[2] == TOMORROW + timedelta(hours=1)
     assert committed(world, "snooze", id=str(made.id), until=TOMORROW + timedelta(days=1))[4] == 3
+    for by in ("-100000000 years", "100000000 years"):
+        assert state_of(world, "snooze", id=str(made.id), by=by)[:2] == (INVALID, "by")
     assert state_of(world, "snooze", id=str(made.id))[:2] == (INVALID, "until")
     assert state_of(world, "snooze", id=str(made.id), by="-1 hour")[:2] == (INVALID, "by")
     assert state_of(world, "snooze", id=str(made.id), until="infinity")[:2] == (INVALID, "until")
