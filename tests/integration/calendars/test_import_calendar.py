@@ -439,6 +439,8 @@ def test_an_import_that_is_broken_off_is_finished_by_the_next(run, ledger, monke
         ((*WHOSE, "--horizon", "ever"), "horizon"),
         ((*WHOSE, "--all-day-at", "9"), "all-day-at"),
         ((*WHOSE, "--zone", "Mars"), "zone"),
+        ((*WHOSE, "--calendar", "\udcff"), "calendar: has characters"),
+        ((*WHOSE, "--now", "9998-12-30T00:00Z"), "horizon: reaches"),
         ((*WHOSE[:-4], "--channel", "pigeon", "--to", "x"), "pigeon"),
     ],
 )
