@@ -14,12 +14,13 @@ from reminders.domain.request import checked_instant
 from reminders.ledger import changing
 from reminders.ledger.caller import CallersConnection, fetch
 from reminders.ledger.changing import CancelResult
-from reminders.ledger.occurrences import Occurrence, find, make, withdraw
+from reminders.ledger.occurrences import Occurrence, bring, find, make, withdraw
+from reminders.ledger.planning import record_skips
 from reminders.ledger.scheduling import ScheduledReminder
 from reminders.ledger.series_changing import ready_to_change, replanned
-from reminders.ledger.series_rows import Series
+from reminders.ledger.series_rows import Series, get_series
 from reminders.ledger.statement import Statement
-from reminders.pipeline.plan import Planned
+from reminders.pipeline.plan import Planned, late
 
 MOST_SKIPPED = 1000
 """Turns that may be left out one by one."""
@@ -63,7 +64,26 @@ def restore(
         raise NotFound(f"series {series_id} does not skip its turn {wanted.recurrence_id}")
     run = partial(fetch, connection, schema)
     run(SET_SKIPPED, id=str(series_id), skipped=[each for each in found.skipped if each != wanted.recurrence_id])
-    return found if found.status == "paused" else replanned(connection, schema, series_id, now)
+    if found.status == "paused":
+        return get_series(run, series_id, now)
+    _bring_back(connection, schema, found, wanted)
+    return get_series(run, series_id, now) if found.status == "ended" else replanned(connection, schema, series_id, now)
+
+
+def _bring_back(connection: CallersConnection, schema: str, series: Series, turn: Turn) -> None:
+    """Revive a turn that was made before it was left out. The planner looks ahead only: it would not find one of the past."""
+    occurrence = find(connection, schema, series, turn.recurrence_id)
+    if occurrence is None or not occurrence.withdrawn:
+        return
+    if occurrence.moved or turn.at > series.now:
+        following = next(series.when().since(turn.at), None)
+        planned = None if occurrence.moved else Planned(turn, series.when().expiry(turn, following))
+        bring(connection, schema, series, occurrence, planned)
+        return
+    planned, records = late(series.when(), turn, series.now)
+    if planned is not None:
+        bring(connection, schema, series, occurrence, planned)
+    record_skips(connection, schema, [(series, each) for each in records])
 
 
 def move(
