@@ -4,11 +4,9 @@ from __future__ import annotations
 
 import os
 import subprocess
-import sys
 import tempfile
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from datetime import UTC, datetime
 from pathlib import Path
 
 import pytest
@@ -71,18 +69,6 @@ def psql() -> Callable[[str, str], None]:
         assert (done.returncode, done.stderr) == (0, "")
 
     return run
-
-
-@pytest.fixture(autouse=True)
-def a_now_of_its_own(monkeypatch: pytest.MonkeyPatch) -> None:
-    """What the tests of the ledger call NOW is the time at which each begins, however long the whole run takes."""
-    world = sys.modules.get("integration.ledger.world")
-    if world is None:
-        return
-    before, now = world.NOW, datetime.now(UTC)
-    for module in list(sys.modules.values()):
-        if getattr(module, "NOW", None) is before:
-            monkeypatch.setattr(module, "NOW", now)
 
 
 @pytest.fixture(autouse=True)

@@ -7,7 +7,7 @@ has answered, and the rows wander between the processors' caches.
 from __future__ import annotations
 
 import time
-from select import select
+from select import POLLIN, POLLOUT, poll
 from typing import Any
 
 import psycopg2
@@ -81,4 +81,7 @@ class BackgroundConnection:
             if remaining <= 0:
                 raise psycopg2.OperationalError(f"no answer within {seconds:g} s")
             number = connection.fileno()
-            select([number] if reading else [], [] if reading else [number], [], remaining)
+            # Not `select`, which cannot watch a descriptor above 1023: an application may have more open.
+            waiting = poll()
+            waiting.register(number, POLLIN if reading else POLLOUT)
+            waiting.poll(remaining * 1000)

@@ -1,6 +1,8 @@
 """The connection that works while we compute: bounded waiting, and a new start after every failure."""
 
 import contextlib
+import os
+import resource
 
 import psycopg2
 import psycopg2.errors
@@ -32,6 +34,18 @@ def test_one_connection_serves_all(background):
     (second,) = background.fetch(ECHO, text=None)
     assert (first[0], second[0]) == ("ä%s:x", None)
     assert first[1] == second[1]
+
+
+def test_an_application_with_more_than_a_thousand_open_files(database):
+    """`select` would refuse such a connection."""
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    resource.setrlimit(resource.RLIMIT_NOFILE, (max(soft, 3000), hard))
+    with contextlib.ExitStack() as stack:
+        stack.callback(resource.setrlimit, resource.RLIMIT_NOFILE, (soft, hard))
+        for _ in range(1100):
+            stack.callback(os.close, os.open(os.devnull, os.O_RDONLY))
+        connection = stack.enter_context(contextlib.closing(BackgroundConnection(database, patience=60)))
+        assert connection.fetch(ECHO, text="here")[0][0] == "here"
 
 
 def test_a_statement_larger_than_any_buffer_is_sent_whole(background):

@@ -180,9 +180,10 @@ def test_expiry_is_looked_at_by_the_claim(world):
 
 
 def test_a_moment_before_its_expiry_it_is_sent(world):
-    made = world.schedule(expires_at=NOW + timedelta(minutes=5))
+    expiry = world.lapse(300)
+    made = world.schedule(expires_at=expiry)
     world.published()
-    early = NOW + timedelta(minutes=5) - timedelta(microseconds=1)
+    early = expiry - timedelta(microseconds=1)
     assert world.deliver(ScriptedProvider(), now=early)(made.id, made.delivery_key) == "delivered"
 
 
@@ -223,7 +224,7 @@ def test_an_uncertain_delivery_is_not_repeated_after_the_deduplication_window(wo
 
 @pytest.mark.parametrize("lost", [False, True])
 def test_an_application_that_holds_the_reminder_holds_up_no_worker_that_would_end_it(world, lost):
-    made = world.schedule(expires_at=NOW + timedelta(minutes=5))
+    made = world.schedule(expires_at=world.lapse(300))
     if lost:
         world.finalize(world.opened(made), LOST)
     late = world.lapse(600)

@@ -15,6 +15,8 @@ from integration.providers.sound_providers import Good
 from reminders.testing import OUTCOMES, RULES, ProviderContract, Scene
 from reminders.testing.scenes import LOOK_UPS
 
+pytestmark = pytest.mark.long
+
 HERE = Path(__file__).parent
 ROOT = HERE.parents[2]
 CLOCK, SEED = "test_render_does_not_depend_on_the_clock", "test_render_does_not_depend_on_the_hash_seed"
