@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Mapping
-from datetime import UTC, datetime
+from datetime import datetime
 from typing import Any
 from uuid import UUID
 
-from reminders.domain.delivery import Delivery
 from reminders.ledger.claim_rules import DELAYS, ENDS, HELD, ON_UNKNOWN, PLACE, QUIET, RULES, SECRET_MARK
 from reminders.ledger.database import Database, Row
+from reminders.ledger.delivery_columns import COLUMNS, delivery_of
 from reminders.ledger.ending import DEDUP_WINDOW, end_without_call
 from reminders.ledger.pause_rules import HOLD_IF_PAUSED, PAUSED
 from reminders.ledger.putting_off import MAX_WAIT, PUT_OFF_IF_HELD
@@ -19,10 +19,9 @@ from reminders.ledger.statement import Statement
 from reminders.ledger.template_choice import CHOSEN
 from reminders.pipeline.ports import Claim
 
-_CLAIMED = """SELECT d.claim_number, d.claimed_at, d.on_unknown, d.uncertain_since, d.body_format, d.body_hash, d.template_id::text,
+_CLAIMED = f"""SELECT d.claim_number, d.claimed_at, d.on_unknown, d.uncertain_since, d.body_format, d.body_hash, d.template_id::text,
        extract(epoch FROM d.claimed_at - d.budget_started_at - COALESCE(d.held_for, '0'))::float8, r.attempts, r.retry_delays, r.secret_mark,
-       r.tenant_id, r.user_id, r.kind, r.channel, r.destination_id::text, r.destination, r.due_at, r.zone, r.reference,
-       r.slot, r.data::text
+       {COLUMNS}
 FROM delivery d CROSS JOIN r
 """
 
@@ -106,8 +105,8 @@ class PostgresClaims:
     """Takes claims for one worker process.
 
     `formats` is the body format that a first claim pins, by channel; `look_ups` names the channels that can look a key
-    up, `templated` those whose messages are written by templates; `window` is the seconds for which destinations that deduplicate remember a key, `max_wait` those for which a
-    reminder may be put off in all.
+    up, `templated` those whose messages are written by templates; `window` is the seconds for which destinations that
+    deduplicate remember a key, `max_wait` those for which a reminder may be put off in all.
     """
 
     def __init__(
@@ -179,21 +178,10 @@ class PostgresClaims:
 def _claim(reminder_id: UUID, delivery_key: str, row: Row) -> Claim:
     number, claimed_at, on_unknown, uncertain_since, body_format, body_hash, template, waited, *counted, mark = row[:11]
     attempts, delays = counted
-    tenant, user, kind, channel, place_id, address, due_at, zone, reference, slot, data = row[11:]
-    delivery = Delivery(
-        reminder_id=reminder_id,
-        delivery_key=delivery_key,
-        tenant_id=tenant,
-        user_id=user,
-        kind=kind,
-        channel=channel,
-        destination_id=UUID(place_id),
-        destination=address,
-        due_at=due_at.astimezone(UTC),
-        zone=zone,
-        reference=reference,
-        slot=slot,
-        data=json.loads(data),
+    delivery = delivery_of(
+        reminder_id,
+        delivery_key,
+        row[11:],
         attempt=number,
         body_format=body_format,
         claimed_at=claimed_at,

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterable
-from datetime import UTC
 from uuid import UUID
 
 from reminders.domain.delivery import Delivery
 from reminders.domain.errors import NotFound
 from reminders.ledger.database import Database
+from reminders.ledger.delivery_columns import COLUMNS, delivery_of
 from reminders.ledger.statement import Statement
 from reminders.ledger.template_choice import CHOSEN
 
@@ -27,10 +26,9 @@ LEFT JOIN {{s}}.notification_deliveries n ON n.delivery_key = r.delivery_key
 
 AS_DELIVERY = Statement(
     "template_as_delivery",
-    """
-SELECT r.delivery_key, r.tenant_id, r.user_id, r.kind, r.channel, r.destination_id::text, r.destination, r.due_at, r.zone,
-       r.reference, r.slot, r.data::text, COALESCE(n.body_format, 0)
-FROM {s}.reminders r LEFT JOIN {s}.notification_deliveries n ON n.delivery_key = r.delivery_key
+    f"""
+SELECT r.delivery_key, COALESCE(n.body_format, 0), {COLUMNS}
+FROM {{s}}.reminders r LEFT JOIN {{s}}.notification_deliveries n ON n.delivery_key = r.delivery_key
 WHERE r.id = :id
 """,
     {"id": "uuid"},
@@ -62,24 +60,8 @@ def as_delivery(database: Database, reminder_id: UUID) -> Delivery:
     rows = database.fetch(AS_DELIVERY, id=str(reminder_id))
     if not rows:
         raise NotFound(f"there is no reminder {reminder_id}")
-    key, tenant, user, kind, channel, place, address, due_at, zone, reference, slot, data, body_format = rows[0]
-    return Delivery(
-        reminder_id=reminder_id,
-        delivery_key=key,
-        tenant_id=tenant,
-        user_id=user,
-        kind=kind,
-        channel=channel,
-        destination_id=UUID(place),
-        destination=address,
-        due_at=due_at.astimezone(UTC),
-        zone=zone,
-        reference=reference,
-        slot=slot,
-        data=json.loads(data),
-        attempt=1,
-        body_format=body_format,
-    )
+    key, body_format, *columns = rows[0]
+    return delivery_of(reminder_id, key, columns, attempt=1, body_format=body_format)
 
 
 def waiting_without(database: Database, channels: Iterable[str]) -> list[tuple[str, str, str, int]]:

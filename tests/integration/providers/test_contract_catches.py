@@ -15,7 +15,7 @@ from integration.providers.sound_providers import Good
 from reminders.testing import OUTCOMES, RULES, ProviderContract, Scene
 from reminders.testing.scenes import LOOK_UPS
 
-pytestmark = pytest.mark.long
+pytestmark = [pytest.mark.long, pytest.mark.timeout(400)]
 
 HERE = Path(__file__).parent
 ROOT = HERE.parents[2]
@@ -121,9 +121,6 @@ def failures(tmp_path_factory) -> dict[str, dict[str, str]]:
             if child.tag in {"failure", "error"}:
                 of_class[case.get("name", "")] = child.text or ""
     return found
-
-
-pytestmark = pytest.mark.timeout(400)
 
 
 @pytest.mark.parametrize("name", CAUGHT)
