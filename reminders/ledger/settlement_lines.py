@@ -99,21 +99,6 @@ OF_GROUPS = Statement(
     {"source": "text", "groups": "text[]"},
 )
 
-# Every group there is: those of lines, and those that only decisions are about.
-ALL_GROUPS = Statement(
-    "settlement_all_groups",
-    f"""
-SELECT key FROM (
-    (SELECT DISTINCT group_key AS key FROM {{s}}.settlement_lines WHERE source = :source AND group_key > :after
-     ORDER BY group_key LIMIT :limit)
-    UNION
-    (SELECT DISTINCT '{OF_ORDER}' || order_reference FROM {{s}}.reconciliation_decisions
-     WHERE source = :source AND line_id IS NULL AND order_reference > :after_order ORDER BY 1 LIMIT :limit)
-) t ORDER BY key COLLATE "C" LIMIT :limit
-""",
-    {"source": "text", "after": "text", "after_order": "text", "limit": "integer"},
-)
-
 
 @dataclass(frozen=True, slots=True)
 class Taken:
@@ -124,7 +109,9 @@ class Taken:
     unchanged: int
 
 
-def take_in(connection: DriverConnection, schema: str, source: str, run: UUID, lines: Sequence[SettlementLine]) -> Taken:
+def take_in(
+    connection: DriverConnection, schema: str, source: str, run: UUID, lines: Sequence[SettlementLine]
+) -> Taken:
     """Write lines, whose ids must differ, and note for the run which groups they are in or have left."""
     rows = fetch(connection, schema, UPSERT, source=source, run=str(run), rows=_as_json(lines))
     changed = {line_id for line_id, *_ in rows}
@@ -137,7 +124,9 @@ def take_in(connection: DriverConnection, schema: str, source: str, run: UUID, l
     return Taken(new, len(rows) - new, len(lines) - len(rows))
 
 
-def reject(connection: DriverConnection, schema: str, run: UUID, rejects: Sequence[tuple[int, str | None, str]]) -> None:
+def reject(
+    connection: DriverConnection, schema: str, run: UUID, rejects: Sequence[tuple[int, str | None, str]]
+) -> None:
     """Note records that were not taken: line, field and reason."""
     rows = [{"line": line, "field": field, "reason": reason} for line, field, reason in rejects]
     fetch(connection, schema, REJECT, run=str(run), rows=json.dumps(rows))
@@ -151,13 +140,6 @@ def of_groups(
     for group, *row in fetch(connection, schema, OF_GROUPS, source=source, groups=list(groups)):
         found.setdefault(group, []).append(_line(row))
     return found
-
-
-def all_groups(connection: DriverConnection, schema: str, source: str, after: str, limit: int) -> list[str]:
-    """The next groups after one, of all there are."""
-    after_order = after.removeprefix(OF_ORDER) if after.startswith(OF_ORDER) else ""
-    rows = fetch(connection, schema, ALL_GROUPS, source=source, after=after, after_order=after_order, limit=limit)
-    return [key for (key,) in rows]
 
 
 def _line(row: list[object]) -> SettlementLine:
