@@ -102,6 +102,11 @@ def added(first: Decimal, second: Decimal) -> Decimal:
     return _EXACT.add(first, second)
 
 
+def less(first: Decimal, second: Decimal) -> Decimal:
+    """The first without the second, exactly."""
+    return _EXACT.subtract(first, second)
+
+
 def negative(amount: Decimal) -> Decimal:
     """The same amount with the other sign, exactly; zero has none."""
     return _EXACT.minus(amount)
