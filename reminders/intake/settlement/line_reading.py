@@ -6,9 +6,18 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
 from decimal import Decimal
+from functools import partial
 from typing import TypeAlias
 
-from reminders.domain.money import amount_of_digits, amount_text, digits_of, less, negative
+from reminders.domain.money import (
+    DecimalSeparator,
+    amount_of_digits,
+    amount_of_minor_units,
+    amount_text,
+    digits_of,
+    less,
+    negative,
+)
 from reminders.domain.request import FIRST_YEAR, LAST_YEAR, LIMITS
 from reminders.domain.settlement import Category, SettlementLine
 from reminders.intake.records import Reject
@@ -36,7 +45,6 @@ A file that has one column for what comes in and one for what goes out has the l
 """
 LONGEST_ID = 255
 """In characters. An order's reference may be as long as a reminder's."""
-ReadAmount: TypeAlias = Callable[[str, int], Decimal]
 ReadInstant: TypeAlias = Callable[[str], datetime]
 _INCOMING: frozenset[Category] = frozenset({"charge", "refund_failure", "dispute_reversal"})
 _OUTGOING: frozenset[Category] = frozenset({"refund", "dispute", "charge_failure", "partial_capture_reversal"})
@@ -61,7 +69,8 @@ class Values:
     categories: Mapping[str, Category]
     read_created_at: ReadInstant
     read_payout_at: ReadInstant
-    read_amount: ReadAmount = amount_of_digits
+    decimal_separator: DecimalSeparator = "auto"
+    in_minor_units: bool = False
     digits: Mapping[str, int] = field(default_factory=dict)
     unsigned: frozenset[str] = frozenset()
     fees_are_negative: bool = False
@@ -74,7 +83,7 @@ class LineReader:
     def __init__(self, values: Values) -> None:
         self._values = values
         self._categories = values.categories
-        self._read_amount = values.read_amount
+        self._read_amount = _amount_reader(values)
         self._currencies: dict[str, tuple[str, int]] = {}
         self._has_fees = not {"fee", "net"}.isdisjoint(values.columns)
 
@@ -169,6 +178,14 @@ class LineReader:
             says = f"{amount_text(net, currency)} is not gross less fee, which is {amount_text(without_fee, currency)}"
             raise _Fault("net", says)
         return fee, without_fee if net is None else net
+
+
+def _amount_reader(values: Values) -> Callable[[str, int], Decimal]:
+    if values.in_minor_units:
+        return amount_of_minor_units
+    if values.decimal_separator == "auto":
+        return amount_of_digits
+    return partial(amount_of_digits, decimal_separator=values.decimal_separator)
 
 
 def checked_year(instant: datetime) -> datetime:

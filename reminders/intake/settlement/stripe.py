@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from datetime import datetime
-from functools import lru_cache, partial
+from functools import lru_cache
 
-from reminders.domain.money import DecimalSeparator, amount_of_digits
+from reminders.domain.money import DecimalSeparator
 from reminders.domain.settlement import Category
 from reminders.intake.settlement.column_format import ColumnFormat
 from reminders.intake.settlement.line_reading import Values, checked_year
@@ -85,7 +85,7 @@ def stripe_format(
         categories=CATEGORIES,
         read_created_at=_instant,
         read_payout_at=lru_cache(maxsize=1024)(_instant),
-        read_amount=partial(amount_of_digits, decimal_separator=decimal_separator),
+        decimal_separator=decimal_separator,
         columns={**_COLUMNS, "order_reference": order_reference_column},
     )
     return ColumnFormat("stripe", values, optional=frozenset({"source_id", "payment_id"}), delimiter=delimiter)
