@@ -11,7 +11,7 @@ from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import replace
 from datetime import datetime
-from typing import Literal
+from typing import Literal, TypeVar
 from uuid import UUID
 
 from psycopg2.extensions import connection as DriverConnection  # noqa: N812 - a class with a module's naming
@@ -34,6 +34,8 @@ from reminders.ledger import settlement_groups, settlement_lines, settlement_run
 from reminders.ledger.database import DATABASE_AWAY
 from reminders.ledger.settlement_groups import Place
 from reminders.ledger.settlement_runs import Stand
+
+_Result = TypeVar("_Result")
 
 
 def settling_of(workshop: Workshop) -> Settling:
