@@ -8,4 +8,6 @@ TABLES = (
     "recipients", "preferences", "suppressions", "kind_policies",
     "series", "series_skips", "lateness_policies",
     "calendars", "calendar_entries",
+    "settlement_sources", "settlement_lines", "reconciliation_runs", "reconciliation_rejects", "reconciliation_run_sums",
+    "reconciliation_run_payouts", "reconciliation_run_groups", "reconciliation_decisions", "reconciliation_run_decisions",
 )  # fmt: skip
