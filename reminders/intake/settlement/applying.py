@@ -69,9 +69,10 @@ class _Draft:
     @property
     def is_new(self) -> bool:
         """Whether the reminder asked for is another than the one there was, if there was one that left a trace."""
+        before = self.item.before
         if self.request is None:
             return False
-        return self.standing in {None, "gone"} or self.request.identity_key != self.record.identity_key
+        return before is None or before.standing in {None, "gone"} or before.identity_key != self.request.identity_key
 
     @property
     def is_over(self) -> bool:
