@@ -170,6 +170,16 @@ def test_another_cutter_goes_on_where_one_stood(body, at):
     assert outcome_of(in_two_steps) == outcome(body)
 
 
+def test_what_is_kept_between_feeds():
+    first = RecordCutter()
+    (page,) = first.feed(b"a,b\n1,2\n\n3,4\n5,6\n7,8\n9,")
+    assert first.state == CutterState(1, 3, 6, b"a,b", b"7,8\n9,")
+    second = RecordCutter(state=first.state)
+    assert second.feed(b"0\n") == []
+    assert second.finish() == [FilePage(2, 6, 2, b"7,8\n9,0\n")]
+    assert (second.pages, second.records, page.number) == (2, 5, 1)
+
+
 @given(bodies)
 def test_nothing_is_lost_between_pages(body):
     try:
