@@ -61,7 +61,12 @@ def reconcile(
     checked = check(file, Path(str(getattr(file, "name", "file"))).name, loaded.format)
     with closing(Database(settings.database_url.reveal(), schema=settings.schema, pool_size=2)) as database:
         workshop = Workshop(
-            database, settings, loaded, load_matcher(loaded.matcher), logger.warning, sha256(path.read_bytes()).hexdigest()
+            database,
+            settings,
+            loaded,
+            load_matcher(loaded.matcher),
+            logger.warning,
+            sha256(path.read_bytes()).hexdigest(),
         )
         run = begin(workshop, checked.file, actor=actor, only_page=only_page, reminders=reminders)
         if isinstance(run, AlreadyRunning):

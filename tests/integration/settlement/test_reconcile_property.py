@@ -78,7 +78,9 @@ def check(shop, steps):
             audit(shop.workshop(), actor="test", repair=True)
             continue
         elif what == "forget":
-            shop.sql("DELETE FROM reminders.due USING reminders.reminders r WHERE due.id = r.id AND r.kind = %s", given_)
+            shop.sql(
+                "DELETE FROM reminders.due USING reminders.reminders r WHERE due.id = r.id AND r.kind = %s", given_
+            )
             shop.sql("DELETE FROM reminders.reminders WHERE kind = %s", given_)
             continue
         else:
