@@ -38,6 +38,7 @@ CLAIM, LEASE, REDELIVER = 30.0, 60.0, 120.0
 MAX_ATTEMPTS, MAX_WAIT = 8, 72 * 3600.0
 RETRY = RetryPolicy(max_attempts=MAX_ATTEMPTS, delays=(5.0, 30.0, 300.0), max_wait=MAX_WAIT)
 NOW = datetime.now(UTC)
+"""When this process began: for what lies days away. `World.now` is when the test began: for all that is nearer."""
 
 
 def until(what: Callable[[], T], wanted: str) -> T:
@@ -127,6 +128,8 @@ class World:
     """The channels whose far side can be asked for a key."""
     templated: tuple[str, ...] = ()
     """The channels whose messages are written by templates."""
+    now: datetime = field(default_factory=lambda: datetime.now(UTC))
+    """When the test began."""
     _threads: ThreadPoolExecutor = field(default_factory=lambda: ThreadPoolExecutor(max_workers=32))
     _connections: list[Any] = field(default_factory=list)
     _names: Any = field(default_factory=itertools.count)
@@ -155,7 +158,7 @@ class World:
             "kind": "note",
             "channel": "log",
             "destination": "somewhere",
-            "due_at": NOW - timedelta(minutes=1),
+            "due_at": self.now - timedelta(minutes=1),
             "reference": f"order-{next(self._names)}",
         }
         return {**given, **changed}
