@@ -6,14 +6,15 @@ import os
 import subprocess
 import tempfile
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
+from unittest.mock import patch
 
 import pytest
 import redis
 
 from reminders import api, bootstrap
-from reminders.embedded import Services, running
+from reminders.embedded import Services, postgres, running
 from reminders.embedded.programs import postgres_package, postgres_programs
 from reminders.ledger.database import Database, driver_url
 from reminders.ledger.migrations import migrate
@@ -41,8 +42,14 @@ def home() -> Iterator[Path]:
 
 @pytest.fixture(scope="session")
 def services() -> Iterator[Services]:
-    """Embedded Postgres and Redis of this test run alone."""
-    with open_folder() as home, running(home) as found:
+    """Embedded Postgres and Redis of this test run alone. They keep what a killed process leaves, but not what a machine does.
+
+    Waiting for the disk is more than half of what a short test costs. Tests that crash servers have homes of their own, where
+    Postgres is as we ship it.
+    """
+    with open_folder() as home, ExitStack() as stack:
+        with patch.dict(postgres._OPTIONS, {"fsync": "off", "full_page_writes": "off"}):
+            found = stack.enter_context(running(home))
         yield found
 
 
