@@ -20,7 +20,7 @@ from reminders.ledger.database import Database, driver_url
 from reminders.ledger.migrations import migrate
 from reminders.ledger.status import make_partitions
 from reminders.settings import Secret, Settings
-from tables import TABLES
+from tables import empty
 
 SIGNING_SECRET = "tests-only-signing-secret-0123456789"
 
@@ -101,8 +101,7 @@ def database(migrated: str) -> Iterator[Database]:
     """An empty ledger."""
     database = Database(migrated, schema="reminders", pool_size=40)
     with database.transaction() as connection, connection.cursor() as cursor:
-        cursor.execute("SET LOCAL search_path = reminders")
-        cursor.execute(f"TRUNCATE {', '.join(TABLES)}")
+        empty(cursor)
     yield database
     database.close()
 
