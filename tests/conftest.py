@@ -13,6 +13,7 @@ from unittest.mock import patch
 import pytest
 import redis
 
+from descriptors import none_left
 from reminders import api, bootstrap
 from reminders.embedded import Services, postgres, running
 from reminders.embedded.programs import postgres_package, postgres_programs
@@ -62,6 +63,13 @@ def migrated(services: Services) -> str:
     bootstrap.tell_ledger(Settings(), database)
     database.close()
     return services.database_url
+
+
+@pytest.fixture(scope="module", autouse=True)
+def no_descriptors_left() -> Iterator[None]:
+    """No test file leaves many more descriptors open than there were."""
+    with none_left():
+        yield
 
 
 @pytest.fixture
