@@ -10,8 +10,8 @@ TABLES = (
     "recipients", "preferences", "suppressions", "kind_policies",
     "series", "series_skips", "lateness_policies",
     "calendars", "calendar_entries",
-    "settlement_sources", "settlement_lines", "reconciliation_runs", "reconciliation_rejects", "reconciliation_run_sums",
-    "reconciliation_run_payouts", "reconciliation_run_groups", "reconciliation_decisions", "reconciliation_run_decisions",
+    "settlement_lines", "reconciliation_rejects", "reconciliation_run_sums", "reconciliation_run_payouts",
+    "reconciliation_run_groups", "reconciliation_run_decisions", "reconciliation_decisions", "reconciliation_runs", "settlement_sources",
 )  # fmt: skip
 _LARGE = """SELECT count(*) FROM pg_class
 WHERE relnamespace = 'reminders'::regnamespace AND relkind = 'r' AND pg_relation_size(oid) > 1048576"""
