@@ -1,16 +1,18 @@
 """Postgres that goes away, or whose replies are lost, in the middle of a run; and roles with a stricter isolation."""
 
+import threading
 from contextlib import contextmanager
 from dataclasses import replace
 
 import psycopg2
 import pytest
 
-from integration.settlement.shop import QUERY, Row, Shop
-from integration.settlement.test_reconcile_at_once import at_once
+from acceptance.harness import wait_until
+from integration.settlement.shop import ORDERS, QUERY, Row, Shop
 from reminders.domain.errors import ServiceUnavailable
 from reminders.intake.settlement.matching import SqlMatcher
 from reminders.intake.settlement.reporting import runs
+from reminders.ledger import settlement_runs
 from reminders.ledger.database import Database
 
 ROWS = [Row(f"l{n:04}", f"o{n}") for n in range(1_100)]
@@ -81,18 +83,29 @@ def test_pages_whose_replies_are_lost_are_not_done_twice(filled, migrated):
     losing.database.close()
 
 
-def test_a_role_with_repeatable_read_sees_what_the_other_has_committed(filled, migrated):
+def test_who_waited_for_its_turn_sees_what_the_other_has_committed(shop, migrated):
+    """Also for a role whose transactions are stricter: their view of the tables would begin before the wait."""
     strict = (
         f"{migrated}{'&' if '?' in migrated else '?'}options=-cdefault_transaction_isolation%3Drepeatable%5C%20read"
     )
-    shops = [Shop(Database(strict, schema="reminders"), filled.settings) for _ in range(2)]
-    assert shops[0].sql("SHOW transaction_isolation") == [("repeatable read",)]
-    halves = [
-        [Row(f"{part}{n:04}", f"o{n}", gross) for n in range(1_100)] for part, gross in (("a", "30.00"), ("b", "20.00"))
-    ]
-    results = at_once(*(lambda one=one, rows=rows: one.run(rows) for one, rows in zip(shops, halves, strict=True)))
-    assert [each.run.state for each in results] == ["finished", "finished"], results
-    assert {each[0] for each in filled.decisions()} == {"settled"}
-    assert len(filled.reminders()) == 1_100
-    for each in shops:
-        each.database.close()
+    database = Database(strict, schema="reminders")
+    assert Shop(database, shop.settings).sql("SHOW transaction_isolation") == [("repeatable read",)]
+    shop.sql("INSERT INTO reminders.settlement_sources (name) VALUES ('stripe')")
+    seen = []
+
+    def wait_and_look():
+        with database.transaction() as connection, connection.cursor() as cursor:
+            settlement_runs.take_turn(connection, "reminders", "stripe")
+            cursor.execute(f"SELECT count(*) FROM {ORDERS}")
+            seen.extend(cursor.fetchall())
+
+    waiting = threading.Thread(target=wait_and_look)
+    with database.transaction() as connection, connection.cursor() as cursor:
+        settlement_runs.take_turn(connection, "reminders", "stripe")
+        waiting.start()
+        waits = "SELECT count(*) FROM pg_stat_activity WHERE wait_event_type = 'Lock' AND query LIKE '%%settlement_sources%%'"
+        wait_until(lambda: shop.sql(waits) == [(1,)], 30, "the other waits for its turn")
+        cursor.execute(f"INSERT INTO {ORDERS} (reference) VALUES ('A')")
+    waiting.join(30)
+    assert seen == [(1,)]
+    database.close()

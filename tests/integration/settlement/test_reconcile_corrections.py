@@ -128,6 +128,15 @@ def test_what_follows_again_is_told_again_if_it_had_been_cancelled(paid):
     assert paid.sql("SELECT count(*) FROM reminders.reminders WHERE kind = 'short_paid'") == [(1,)]
 
 
+def test_the_time_of_what_follows_again_counts_from_then(paid):
+    due = "SELECT due_at FROM reminders.reminders WHERE kind = 'short_paid'"
+    before = paid.sql(due)[0][0]
+    paid.run([changed(paid.rows[1], gross="50.00")])
+    paid.now = before + timedelta(days=3)
+    paid.run([paid.rows[1]])
+    assert paid.sql(due) == [(paid.now + DUE,)]
+
+
 def test_what_follows_again_and_was_delivered_is_not_told_again(paid):
     paid.deliver("short_paid")
     paid.run([changed(paid.rows[1], gross="50.00")])
@@ -153,6 +162,13 @@ def test_a_line_that_moves_to_another_order_takes_its_reminder_along(paid):
     assert change_of(report, "refunded").note == (
         "order was C, is A; its reminder: cancelled; another reminder is scheduled for it"
     )
+
+
+def test_a_payment_that_moves_to_another_order_is_taken_from_the_first(paid):
+    paid.order("D")
+    paid.run([changed(paid.rows[0], order="D")])
+    assert {each[1] for each in paid.decisions() if each[0] == "settled"} == {"C", "D"}
+    assert {each[:3] for each in paid.reminders("cancelled")} == {("settled", "user of A", "A")}
 
 
 def test_a_line_that_moves_to_another_order_and_back_is_told_to_the_first_again(paid):

@@ -41,3 +41,13 @@ def test_missing_after_grace(shop):
     assert report.outcomes == {"created": 1, "withdrawn": 1}
     assert {each[0] for each in shop.reminders()} == {"settled"}
     assert {each[0] for each in shop.reminders("cancelled")} == {"missing"}
+
+
+def test_a_look_for_missing_orders_alone_also_withdraws_what_is_missing_no_more(shop):
+    shop.order("A", payout_expected_at=TODAY - timedelta(days=5))
+    assert shop.look_for_missing().outcomes == {"created": 1}
+    assert shop.look_for_missing().outcomes == {"unchanged": 1}
+    shop.order("A", payout_expected_at=None)
+    report = shop.look_for_missing()
+    assert (report.run.kind, report.outcomes) == ("missing", {"withdrawn": 1})
+    assert {each[0] for each in shop.reminders("cancelled")} == {"missing"}
