@@ -5,7 +5,7 @@ from datetime import timedelta
 
 import pytest
 
-from integration.settlement.shop import HOOK, TODAY, Row, changed, rules
+from integration.settlement.shop import DUE, HOOK, TODAY, Row, changed, rules
 
 
 @pytest.fixture

@@ -51,3 +51,12 @@ def test_a_look_for_missing_orders_alone_also_withdraws_what_is_missing_no_more(
     report = shop.look_for_missing()
     assert (report.run.kind, report.outcomes) == ("missing", {"withdrawn": 1})
     assert {each[0] for each in shop.reminders("cancelled")} == {"missing"}
+
+
+def test_a_file_about_other_orders_also_withdraws_what_is_missing_no_more(shop):
+    shop.order("A", payout_expected_at=TODAY - timedelta(days=5))
+    shop.run([])
+    shop.order("A", payout_expected_at=None)
+    shop.order("B")
+    assert shop.run([Row("b", "B")]).outcomes == {"created": 1, "withdrawn": 1}
+    assert {each[:2] for each in shop.decisions()} == {("settled", "B")}
