@@ -8,4 +8,5 @@ TABLES = (
     "recipients", "preferences", "suppressions", "kind_policies",
     "series", "series_skips", "lateness_policies",
     "calendars", "calendar_entries",
+    "reconciliation_file_pages", "reconciliation_files",
 )  # fmt: skip
