@@ -23,6 +23,7 @@ CREATE TABLE {s}.reconciliation_files (
     sha256 bytea CHECK (octet_length(sha256) = 32),
     header bytea,
     pages integer NOT NULL DEFAULT 0,
+    records bigint NOT NULL DEFAULT 0,
     next_line bigint NOT NULL DEFAULT 1,
     tail bytea,
     etag text,

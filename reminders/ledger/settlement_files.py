@@ -32,10 +32,10 @@ RETURNING id::text
     {"id": "uuid", "source": "text", "name": "text", "url": "text", "night": "date", "actor": "text", "asked_because": "text"},
 )  # fmt: skip
 
-_COLUMNS = """id::text, source, name, status, size, total, sha256, header, pages, next_line, tail, etag, url, night, tries, actor,
+_COLUMNS = """id::text, source, name, status, size, total, sha256, header, pages, records, next_line, tail, etag, url, night, tries, actor,
        asked_because, reason, run_id::text, created_at, touched_at"""
 
-_RUN = 18
+_RUN = 19
 """Where `run_id` stands among them."""
 
 READ = Statement(
@@ -54,7 +54,8 @@ APPEND = Statement(
 WITH moved AS (
     UPDATE {s}.reconciliation_files f
     SET size = :size, total = COALESCE(:total, total), etag = COALESCE(:etag, etag), header = COALESCE(header, :header),
-        tail = :tail, next_line = :next_line, pages = f.pages + cardinality(:numbers), tries = 0, touched_at = clock_timestamp()
+        tail = :tail, next_line = :next_line, pages = f.pages + cardinality(:numbers),
+        records = f.records + (SELECT COALESCE(sum(n), 0) FROM unnest(:records) n), tries = 0, touched_at = clock_timestamp()
     WHERE id = :id AND status = 'receiving' AND size = :at
     RETURNING id
 ), stored AS (
@@ -137,6 +138,12 @@ WHERE file_id = :id AND number > :after ORDER BY number LIMIT :limit
     {"id": "uuid", "after": "integer", "limit": "integer"},
 )
 
+PAGE_DIGESTS = Statement(
+    "settlement_file_page_digests",
+    "SELECT sha256(content) FROM {s}.reconciliation_file_pages WHERE file_id = :id ORDER BY number",
+    {"id": "uuid"},
+)
+
 LEFT_ALONE = Statement(
     "settlement_file_left_alone",
     """
@@ -162,6 +169,7 @@ class StoredFile:
     sha256: bytes | None
     header: bytes | None
     pages: int
+    records: int
     next_line: int
     tail: bytes | None
     etag: str | None
@@ -286,6 +294,11 @@ def pages_after(database: Database, file_id: UUID, number: int, limit: int = 1) 
     """The next pages behind this number, in order."""
     rows = database.fetch(PAGES, id=str(file_id), after=number, limit=limit)
     return [StoredPage(at, line, records, bytes(content)) for at, line, records, content in rows]
+
+
+def page_digests(database: Database, file_id: UUID) -> list[bytes]:
+    """The SHA-256 of each page, in order, worked out where the pages are."""
+    return [bytes(digest) for (digest,) in database.fetch(PAGE_DIGESTS, id=str(file_id))]
 
 
 def left_alone(database: Database, idle: float) -> list[tuple[UUID, UUID | None]]:
