@@ -3,7 +3,7 @@
 from reminders.ledger.migration_steps import run
 
 revision = "0017"
-down_revision = "0015"
+down_revision = "0016"
 branch_labels = None
 depends_on = None
 

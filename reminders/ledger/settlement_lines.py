@@ -124,7 +124,9 @@ class Taken:
     unchanged: int
 
 
-def take_in(connection: DriverConnection, schema: str, source: str, run: UUID, lines: Sequence[SettlementLine]) -> Taken:
+def take_in(
+    connection: DriverConnection, schema: str, source: str, run: UUID, lines: Sequence[SettlementLine]
+) -> Taken:
     """Write lines, whose ids must differ, and note for the run which groups they are in or have left."""
     rows = fetch(connection, schema, UPSERT, source=source, run=str(run), rows=_as_json(lines))
     changed = {line_id for line_id, *_ in rows}
@@ -137,7 +139,9 @@ def take_in(connection: DriverConnection, schema: str, source: str, run: UUID, l
     return Taken(new, len(rows) - new, len(lines) - len(rows))
 
 
-def reject(connection: DriverConnection, schema: str, run: UUID, rejects: Sequence[tuple[int, str | None, str]]) -> None:
+def reject(
+    connection: DriverConnection, schema: str, run: UUID, rejects: Sequence[tuple[int, str | None, str]]
+) -> None:
     """Note records that were not taken: line, field and reason."""
     rows = [{"line": line, "field": field, "reason": reason} for line, field, reason in rejects]
     fetch(connection, schema, REJECT, run=str(run), rows=json.dumps(rows))

@@ -313,7 +313,9 @@ def let_go_if_ours(connection: DriverConnection, schema: str, run_id: UUID, fenc
     fetch(connection, schema, LET_GO_IF_OURS, id=str(run_id), fence=fence, why=why)
 
 
-def next_groups(connection: DriverConnection, schema: str, run_id: UUID, source: str, after: str, limit: int) -> list[str]:
+def next_groups(
+    connection: DriverConnection, schema: str, run_id: UUID, source: str, after: str, limit: int
+) -> list[str]:
     """The next groups to decide over."""
     rows = fetch(connection, schema, NEXT_GROUPS, id=str(run_id), source=source, after=after, limit=limit)
     return [key for (key,) in rows]

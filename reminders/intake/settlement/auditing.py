@@ -12,7 +12,15 @@ from uuid import UUID
 
 from reminders.intake.settlement.running import AlreadyRunning, Workshop
 
-Finding = Literal["decision_missing", "decision_differs", "decision_stale", "reminder_missing", "reminder_stale", "not_told", "not_delivered"]
+Finding = Literal[
+    "decision_missing",
+    "decision_differs",
+    "decision_stale",
+    "reminder_missing",
+    "reminder_stale",
+    "not_told",
+    "not_delivered",
+]
 
 
 @dataclass(frozen=True, slots=True)
