@@ -55,15 +55,25 @@ def amount(text: str, currency: str, *, decimal_separator: DecimalSeparator = "a
     A leading sign, and blanks around, are allowed; thousands separators, exponents, brackets and other digits than 0 to
     9 are not. Digits beyond the currency's must be zeros, as in `500.00` for ISK.
     """
-    return amount_of_digits(text, digits_of(currency), decimal_separator)
+    return amount_of_digits(text.strip(), digits_of(currency), decimal_separator)
 
 
 def amount_of_digits(text: str, digits: int, decimal_separator: DecimalSeparator = "auto") -> Decimal:
-    """As `amount`, for a currency with so many digits."""
-    plain = text.strip()
+    """As `amount`, for a currency with so many digits, of a text without blanks around it."""
+    whole, point, fraction = text.partition(".")
+    if whole.isdigit() and (fraction.isdigit() or not point) and len(fraction) <= digits and text.isascii():
+        # Nearly every amount, and files have millions of them.
+        if len(whole) <= MOST_WHOLE_DIGITS and (decimal_separator != "," or not point):
+            return Decimal(text)
+        raise ValueError(_refusal(text, digits, decimal_separator))
+    return _unusual_amount(text, digits, decimal_separator)
+
+
+def _unusual_amount(text: str, digits: int, decimal_separator: DecimalSeparator) -> Decimal:
+    plain = text
     comma = "," in plain
     if comma if decimal_separator == "." else (comma or decimal_separator == ",") and "." in plain:
-        raise ValueError(_refusal(plain, digits, decimal_separator))
+        raise ValueError(_refusal(text, digits, decimal_separator))
     if comma:
         plain = plain.replace(",", ".")
     whole, point, fraction = plain.partition(".")
@@ -75,7 +85,7 @@ def amount_of_digits(text: str, digits: int, decimal_separator: DecimalSeparator
         or (point and not fraction.isdigit())
         or (len(fraction) > digits and not _only_zeros_more(fraction, digits, decimal_separator))
     ):
-        raise ValueError(_refusal(text.strip(), digits, decimal_separator))
+        raise ValueError(_refusal(text, digits, decimal_separator))
     value = Decimal(plain)
     return value or value.copy_abs()
 
@@ -100,6 +110,11 @@ def amount_text(amount: Decimal, currency: str) -> str:
 def added(first: Decimal, second: Decimal) -> Decimal:
     """Their sum, exactly, whatever decimal context the application has set."""
     return _EXACT.add(first, second)
+
+
+def less(first: Decimal, second: Decimal) -> Decimal:
+    """The first without the second, exactly."""
+    return _EXACT.subtract(first, second)
 
 
 def negative(amount: Decimal) -> Decimal:

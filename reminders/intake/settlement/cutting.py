@@ -63,7 +63,8 @@ class CutterState:
     tail: bytes = b""
 
 
-_START = CutterState()
+START = CutterState()
+"""Before the first byte."""
 
 
 class RecordCutter:
@@ -79,7 +80,7 @@ class RecordCutter:
     """
 
     def __init__(
-        self, *, delimiter: str = ",", quote: str = '"', encoding: str = "utf-8", state: CutterState = _START
+        self, *, delimiter: str = ",", quote: str = '"', encoding: str = "utf-8", state: CutterState = START
     ) -> None:
         self.header = state.header
         self.pages = state.pages

@@ -1,4 +1,4 @@
-"""What every format of settlement files can do, and the one that all of them are: named columns of a CSV file."""
+"""What every format of settlement files can do."""
 
 from __future__ import annotations
 
@@ -13,10 +13,10 @@ from reminders.intake.settlement.cutting import CutterState, FilePage, RecordCut
 
 @dataclass(frozen=True, slots=True)
 class Header:
-    """The columns of one file: how many there are, and where those are that the format reads."""
+    """The columns of one file: how many there are, and where in a row each field is that the format reads."""
 
     width: int
-    positions: tuple[tuple[str, int], ...]
+    positions: tuple[int, ...]
 
 
 class Format(Protocol):
@@ -34,5 +34,5 @@ class Format(Protocol):
         ...
 
     def read_page(self, header: Header, page: FilePage) -> Iterator[SettlementLine | Reject]:
-        """The lines of a page, in order, with what is wrong with those that are none. Raises nothing."""
+        """The lines of a page, in their order, and what is wrong with those that are none. Raises nothing."""
         ...
