@@ -10,7 +10,8 @@ from pathlib import Path
 from typing import BinaryIO
 
 from reminders.cli.input_file import STDIN, opened, size_of
-from reminders.cli.printing import for_people, print_json, print_table
+from reminders.cli.printing import for_people, print_json
+from reminders.cli.reconcile_report import counted, money, section
 from reminders.cli.session import Session
 from reminders.domain.errors import RemindersError
 from reminders.intake import progress
@@ -37,7 +38,7 @@ class Shown:
 
     def checked(self, records: int, pages: int) -> None:
         """See `Watcher`."""
-        self._shown.now(f"{records:,} records on {pages:,} pages checked")
+        self._shown.now(f"{counted(records, 'record')} on {counted(pages, 'page')} checked")
 
     def page(self, done: LinesDone | None, number: int, bytes_read: int) -> None:  # noqa: ARG002 - the watcher's
         """See `Watcher`."""
@@ -109,18 +110,16 @@ def check_file(file: str, config: Reconciliation, limit: int, *, as_json: bool) 
         )  # fmt: skip
         return rejected
     print(
-        f"{first.records:,} records on {len(first.digests):,} pages; {rejected:,} would be rejected. Nothing was written."
+        f"{counted(first.records, 'record')} on {counted(len(first.digests), 'page')}; {rejected:,} would be rejected. "
+        "Nothing was written."
     )
-    if sums:
-        print()
-        rows = [
-            (category, currency, f"{int(count):,}", f"{gross:f}", f"{fee:f}", f"{net:f}")
-            for (category, currency), (count, gross, fee, net) in sorted(sums.items())
-        ]
-        print_table(("category", "currency", "lines", "gross", "fee", "net"), rows)
-    if rejects:
-        print()
-        print_table(("line", "field", "reason"), [(each.line, each.field, each.reason) for each in rejects])
+    rows = [
+        (category, currency, f"{int(count):,}", money(gross), money(fee), money(net))
+        for (category, currency), (count, gross, fee, net) in sorted(sums.items())
+    ]
+    section("Lines", ("category", "currency", "count", "gross", "fee", "net"), rows)
+    refused = [(f"{each.line:,}", each.field, each.reason) for each in rejects]
+    section("Rejected lines", ("line", "field", "reason"), refused, rejected)
     return rejected
 
 

@@ -13,6 +13,8 @@ from reminders.cli.printing import for_people, print_json, print_table
 from reminders.intake.settlement.reporting import Report, RunSummary
 from reminders.ledger.settlement_files import StoredFile
 
+_NUMBERS = frozenset({"count", "lines", "amount", "gross", "fee", "net", "paid", "difference"})
+"""Columns whose ends stand below each other."""
 _STATES = {"given_up": "given up"}
 
 
@@ -29,14 +31,14 @@ def print_report(found: Report, *, as_json: bool) -> None:
         )
     if run.error:
         print(for_people(f"Broken off: {run.error}"))
-    _section(
+    section(
         "Decisions",
         ("decision", "currency", "count", "amount"),
         [(each.decision, each.currency, f"{each.count:,}", money(each.amount)) for each in found.decisions],
     )
     if found.outcomes:
         print(", ".join(f"{count:,} {name}" for name, count in found.outcomes.items() if count))
-    _section(
+    section(
         "Lines",
         ("category", "currency", "count", "gross", "fee", "net"),
         [
@@ -44,7 +46,7 @@ def print_report(found: Report, *, as_json: bool) -> None:
             for each in found.categories
         ],
     )
-    _section(
+    section(
         "Payouts that do not add up",
         ("payout", "currency", "lines", "paid", "difference"),
         [
@@ -53,19 +55,19 @@ def print_report(found: Report, *, as_json: bool) -> None:
         ],
         found.totals.get("payouts", 0),
     )
-    _section(
+    section(
         "Lines without an order",
         ("line", "currency", "amount", "reason"),
         [(each.line_id, each.currency, money(each.amount), each.reason) for each in found.unmatched],
         found.totals.get("unmatched", 0),
     )
-    _section(
+    section(
         "Rejected lines",
         ("line", "field", "reason"),
         [(f"{each.line:,}", each.field, each.reason) for each in found.rejects],
         found.totals.get("rejects", 0),
     )
-    _section(
+    section(
         "Corrected, withdrawn, repaired",
         ("what", "decision", "of", "payout", "currency", "amount", "its reminder"),
         [
@@ -146,6 +148,11 @@ def _key(key: object) -> str:
     return "/".join(map(str, key)) if isinstance(key, tuple) else str(key)
 
 
+def counted(number: int, what: str) -> str:
+    """`1 page`, `2 pages`."""
+    return f"{number:,} {what}{'' if number == 1 else 's'}"
+
+
 def _headline(run: RunSummary) -> str:
     what = {"missing": "overdue payouts", "audit": "audit"}.get(run.kind, run.file or "a file")
     page = f", page {run.only_page} alone" if run.only_page is not None else ""
@@ -159,12 +166,25 @@ def _state(run: RunSummary) -> str:
     return _STATES.get(run.state, run.state)
 
 
-def _section(title: str, headings: Sequence[str], rows: Sequence[Sequence[object]], total: int = 0) -> None:
+def section(title: str, headings: Sequence[str], rows: Sequence[Sequence[object]], total: int = 0) -> None:
+    """A table with its title, unless it is empty; `total` is how many rows there are, of which these are the first."""
     if not rows:
         return
     more = f" (the first {len(rows):,} of {total:,})" if total > len(rows) else ""
     print(f"\n{title}{more}")
-    print_table(headings, rows)
+    texts = [[for_people(value) for value in row] for row in rows]
+    widths = [max(len(text) for text in column) for column in zip(headings, *texts, strict=True)]
+    print_table(
+        [_placed(heading, heading, width) for heading, width in zip(headings, widths, strict=True)],
+        [
+            [_placed(name, text, width) for name, text, width in zip(headings, row, widths, strict=True)]
+            for row in texts
+        ],
+    )
+
+
+def _placed(heading: str, text: str, width: int) -> str:
+    return text.rjust(width) if heading in _NUMBERS else text
 
 
 def _counts(title: str, counts: Mapping[str, int], otherwise: str | None) -> None:

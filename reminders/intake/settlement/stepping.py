@@ -82,17 +82,16 @@ def left_alone(workshop: Workshop, idle: float) -> list[Next]:
 
 def tonight(workshop: Workshop, access: Access, nightly: Nightly, now: datetime) -> Next | None:
     """The file of the last night whose time has come, unless somebody has asked for it already."""
-    day = last_night(nightly, now)
-    url = nightly.url.replace("{date}", (day - timedelta(days=nightly.days_ago)).isoformat())
-    return ask_for(workshop, access, url, actor=BEAT, night=day)
+    night, instant = last_night(nightly, now)
+    return ask_for(workshop, access, nightly.url_at(instant), actor=BEAT, night=night)
 
 
-def last_night(nightly: Nightly, now: datetime) -> date:
-    """The latest day, in the zone of `nightly`, whose time has come."""
+def last_night(nightly: Nightly, now: datetime) -> tuple[date, datetime]:
+    """The latest day, in the zone of `nightly`, whose time has come; and when that was."""
     day = now.astimezone(load_zone(nightly.zone)).date()
-    while to_instant(datetime.combine(day, nightly.at), nightly.zone) > now:
+    while (instant := to_instant(datetime.combine(day, nightly.at), nightly.zone)) > now:
         day -= timedelta(days=1)
-    return day
+    return day, instant
 
 
 def _receive(workshop: Workshop, access: Access, file: StoredFile) -> Next | None:
