@@ -52,7 +52,7 @@ CREATE TABLE {s}.reconciliation_runs (
     pages integer NOT NULL DEFAULT 0 CHECK (pages >= 0),
     only_page integer,
     reminders boolean NOT NULL,
-    settings_hash text NOT NULL,
+    config_hash text NOT NULL,
     actor text NOT NULL,
     host text NOT NULL,
     status text NOT NULL DEFAULT 'running' CHECK (status IN ('running', 'finished', 'given_up')),
@@ -83,7 +83,7 @@ CREATE TABLE {s}.reconciliation_rejects (
     line bigint NOT NULL,
     field text,
     reason text NOT NULL,
-    PRIMARY KEY (run_id, line)
+    PRIMARY KEY (run_id, line, reason)
 );
 
 CREATE TABLE {s}.reconciliation_run_sums (

@@ -99,21 +99,6 @@ OF_GROUPS = Statement(
     {"source": "text", "groups": "text[]"},
 )
 
-# Every group there is: those of lines, and those that only decisions are about.
-ALL_GROUPS = Statement(
-    "settlement_all_groups",
-    f"""
-SELECT key FROM (
-    (SELECT DISTINCT group_key AS key FROM {{s}}.settlement_lines WHERE source = :source AND group_key > :after
-     ORDER BY group_key LIMIT :limit)
-    UNION
-    (SELECT DISTINCT '{OF_ORDER}' || order_reference FROM {{s}}.reconciliation_decisions
-     WHERE source = :source AND line_id IS NULL AND order_reference > :after_order ORDER BY 1 LIMIT :limit)
-) t ORDER BY key COLLATE "C" LIMIT :limit
-""",
-    {"source": "text", "after": "text", "after_order": "text", "limit": "integer"},
-)
-
 
 @dataclass(frozen=True, slots=True)
 class Taken:
@@ -155,13 +140,6 @@ def of_groups(
     for group, *row in fetch(connection, schema, OF_GROUPS, source=source, groups=list(groups)):
         found.setdefault(group, []).append(_line(row))
     return found
-
-
-def all_groups(connection: DriverConnection, schema: str, source: str, after: str, limit: int) -> list[str]:
-    """The next groups after one, of all there are."""
-    after_order = after.removeprefix(OF_ORDER) if after.startswith(OF_ORDER) else ""
-    rows = fetch(connection, schema, ALL_GROUPS, source=source, after=after, after_order=after_order, limit=limit)
-    return [key for (key,) in rows]
 
 
 def _line(row: list[object]) -> SettlementLine:

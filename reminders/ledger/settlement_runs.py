@@ -5,14 +5,14 @@ from __future__ import annotations
 import socket
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
-from typing import Any
+from typing import Any, cast
 from uuid import UUID
 
 from psycopg2.extensions import connection as DriverConnection  # noqa: N812 - a class with a module's naming
 
 from reminders.domain.identity import uuid7
 from reminders.ledger.caller import fetch
-from reminders.ledger.database import INDEXES_ONLY, LOOPS_ONLY, Row
+from reminders.ledger.database import INDEXES_ONLY, LOOPS_ONLY
 from reminders.ledger.statement import Statement
 
 FIRST_PAGE = 1
@@ -37,7 +37,7 @@ TURN = Statement(
 ALIVE = Statement(
     "reconciliation_alive",
     """
-SELECT id::text, fence, step, next_page, pages, only_page, reminders, settings_hash, started_at, lease_until,
+SELECT id::text, fence, step, next_page, pages, only_page, reminders, config_hash, started_at, lease_until,
        lease_until > clock_timestamp()
 FROM {s}.reconciliation_runs WHERE source = :source AND subject = :subject AND status = 'running'
 """,
@@ -47,7 +47,7 @@ FROM {s}.reconciliation_runs WHERE source = :source AND subject = :subject AND s
 BEGIN = Statement(
     "reconciliation_begin",
     """
-INSERT INTO {s}.reconciliation_runs (id, source, kind, subject, file_name, pages, only_page, reminders, settings_hash,
+INSERT INTO {s}.reconciliation_runs (id, source, kind, subject, file_name, pages, only_page, reminders, config_hash,
                                      actor, host, step, next_page, lease, lease_until)
 VALUES (:id, :source, :kind, :subject, :file, :pages, :only, :reminders, :hash, :actor, :host, :step, :first,
         :lease, clock_timestamp() + :lease)
@@ -88,19 +88,16 @@ CONTINUE_IF_OURS = Statement(
 UPDATE {s}.reconciliation_runs
 SET lease_until = clock_timestamp() + lease, heard_at = clock_timestamp()
 WHERE id = :id AND fence = :fence AND status = 'running'
-RETURNING step, next_page, position, only_page, reminders, clock_timestamp()
+RETURNING kind, step, next_page, pages, position, only_page, reminders, clock_timestamp()
 """,
     {"id": "uuid", "fence": "integer"},
 )
 
-STANDS = Statement(
-    "reconciliation_stands",
-    """
-SELECT source, step, next_page, position, only_page, reminders, settings_hash FROM {s}.reconciliation_runs
-WHERE id = :id AND fence = :fence AND status = 'running'
-""",
-    {"id": "uuid", "fence": "integer"},
+SOURCE_OF = Statement(
+    "reconciliation_source_of", "SELECT source FROM {s}.reconciliation_runs WHERE id = :id", {"id": "uuid"}
 )
+
+CLOCK = Statement("reconciliation_clock", "SELECT clock_timestamp()", {})
 
 MOVE = Statement(
     "reconciliation_move",
@@ -119,15 +116,21 @@ WHERE id = :id RETURNING 1
     {"id": "uuid", "new": "integer", "changed": "integer", "unchanged": "integer", "rejected": "integer"},
 )
 
-FINISH = Statement(
+# True again when its reply was lost and it is asked for once more.
+FINISH_IF_OURS = Statement(
     "reconciliation_finish",
     """
-WITH ended AS (
-    UPDATE {s}.reconciliation_runs SET status = 'finished', finished_at = clock_timestamp() WHERE id = :id
+WITH ours AS (
+    SELECT id, status FROM {s}.reconciliation_runs WHERE id = :id AND fence = :fence AND step = 'done' AND status <> 'given_up'
+), ended AS (
+    UPDATE {s}.reconciliation_runs r SET status = 'finished', finished_at = clock_timestamp()
+    FROM ours o WHERE r.id = o.id AND o.status = 'running'
+), forgotten AS (
+    DELETE FROM {s}.reconciliation_run_groups WHERE run_id = (SELECT id FROM ours)
 )
-DELETE FROM {s}.reconciliation_run_groups WHERE run_id = :id RETURNING 1
+SELECT 1 FROM ours
 """,
-    {"id": "uuid"},
+    {"id": "uuid", "fence": "integer"},
 )
 
 LET_GO_IF_OURS = Statement(
@@ -137,44 +140,6 @@ UPDATE {s}.reconciliation_runs SET lease_until = clock_timestamp(), error = :why
 WHERE id = :id AND fence = :fence AND status = 'running' RETURNING 1
 """,
     {"id": "uuid", "fence": "integer", "why": "text"},
-)
-
-# Of the groups this run has touched the next ones; not those of which another run that is alive still reads lines, since
-# that one decides over them when it has read all: nobody must be told what half of a file says.
-NEXT_GROUPS = Statement(
-    "reconciliation_next_groups",
-    """
-SELECT g.group_key FROM {s}.reconciliation_run_groups g
-WHERE g.run_id = :id AND g.group_key > :after
-  AND NOT EXISTS (
-      SELECT 1 FROM {s}.reconciliation_runs o
-      JOIN {s}.reconciliation_run_groups t ON t.run_id = o.id AND t.group_key = g.group_key
-      WHERE o.source = :source AND o.status = 'running' AND o.step = 'lines' AND o.id <> :id AND o.lease_until > clock_timestamp())
-ORDER BY g.group_key LIMIT :limit
-""",
-    {"id": "uuid", "source": "text", "after": "text", "limit": "integer"},
-)
-
-TOUCH_MISSING = Statement(
-    "reconciliation_touch_missing",
-    """
-INSERT INTO {s}.reconciliation_run_groups (run_id, group_key)
-SELECT :id, 'o:' || d.order_reference FROM {s}.reconciliation_decisions d
-WHERE d.source = :source AND d.name = 'missing' AND d.withdrawn_at IS NULL
-ON CONFLICT DO NOTHING RETURNING 1
-""",
-    {"id": "uuid", "source": "text"},
-)
-
-OTHERS_READ = Statement(
-    "reconciliation_others_read",
-    """
-SELECT 1 FROM {s}.reconciliation_runs
-WHERE source = :source AND status = 'running' AND kind = 'file' AND step IN ('lines', 'decide') AND id <> :id
-  AND lease_until > clock_timestamp()
-LIMIT 1
-""",
-    {"id": "uuid", "source": "text"},
 )
 
 
@@ -189,7 +154,7 @@ class Alive:
     pages: int
     only_page: int | None
     reminders: bool
-    settings_hash: str
+    config_hash: str
     started_at: datetime
     lease_until: datetime
     held: bool
@@ -199,8 +164,10 @@ class Alive:
 class Stand:
     """Where a run stands. `now` is Postgres's clock, UTC."""
 
+    kind: str
     step: str
     next_page: int
+    pages: int
     position: str
     only_page: int | None
     reminders: bool
@@ -218,7 +185,7 @@ class NewRun:
     pages: int
     only_page: int | None
     reminders: bool
-    settings_hash: str
+    config_hash: str
     actor: str
     lease: timedelta
     step: str
@@ -265,7 +232,7 @@ def begin(connection: DriverConnection, schema: str, new: NewRun) -> tuple[UUID,
     run_id = uuid7()
     fetch(
         connection, schema, BEGIN, id=str(run_id), source=new.source, kind=new.kind, subject=new.subject, file=new.file,
-        pages=new.pages, only=new.only_page, reminders=new.reminders, hash=new.settings_hash, actor=new.actor,
+        pages=new.pages, only=new.only_page, reminders=new.reminders, hash=new.config_hash, actor=new.actor,
         host=socket.gethostname(), step=new.step, first=new.only_page or FIRST_PAGE, lease=new.lease,
     )  # fmt: skip
     return run_id, 1
@@ -287,10 +254,16 @@ def continue_if_ours(connection: DriverConnection, schema: str, run_id: UUID, fe
     return _stand(fetch(connection, schema, CONTINUE_IF_OURS, id=str(run_id), fence=fence))
 
 
-def stands(connection: DriverConnection, schema: str, run_id: UUID, fence: int) -> Row | None:
-    """Source, step, next page, position, only page, reminders and settings' hash of a run that is held under this fence."""
-    rows = fetch(connection, schema, STANDS, id=str(run_id), fence=fence)
-    return rows[0] if rows else None
+def source_of(connection: DriverConnection, schema: str, run_id: UUID) -> str | None:
+    """The source of a run; None if there is no such run."""
+    rows = fetch(connection, schema, SOURCE_OF, id=str(run_id))
+    return rows[0][0] if rows else None
+
+
+def now(connection: DriverConnection, schema: str) -> datetime:
+    """Postgres's clock, UTC."""
+    ((at,),) = fetch(connection, schema, CLOCK)
+    return cast(datetime, at).astimezone(UTC)
 
 
 def move(connection: DriverConnection, schema: str, run_id: UUID, stand: Stand) -> None:
@@ -303,9 +276,9 @@ def count(connection: DriverConnection, schema: str, run_id: UUID, **numbers: in
     fetch(connection, schema, COUNT, id=str(run_id), **numbers)
 
 
-def finish(connection: DriverConnection, schema: str, run_id: UUID) -> None:
-    """End a run that has done all its steps."""
-    fetch(connection, schema, FINISH, id=str(run_id))
+def finish_if_ours(connection: DriverConnection, schema: str, run_id: UUID, fence: int) -> bool:
+    """End a run that has done all its steps; whether that was ours to do."""
+    return bool(fetch(connection, schema, FINISH_IF_OURS, id=str(run_id), fence=fence))
 
 
 def let_go_if_ours(connection: DriverConnection, schema: str, run_id: UUID, fence: int, why: str | None) -> None:
@@ -313,26 +286,8 @@ def let_go_if_ours(connection: DriverConnection, schema: str, run_id: UUID, fenc
     fetch(connection, schema, LET_GO_IF_OURS, id=str(run_id), fence=fence, why=why)
 
 
-def next_groups(
-    connection: DriverConnection, schema: str, run_id: UUID, source: str, after: str, limit: int
-) -> list[str]:
-    """The next groups to decide over."""
-    rows = fetch(connection, schema, NEXT_GROUPS, id=str(run_id), source=source, after=after, limit=limit)
-    return [key for (key,) in rows]
-
-
-def touch_missing(connection: DriverConnection, schema: str, run_id: UUID, source: str) -> None:
-    """Have the run look again at every order that is said to be missing: it may be known otherwise by now."""
-    fetch(connection, schema, TOUCH_MISSING, id=str(run_id), source=source)
-
-
-def others_read(connection: DriverConnection, schema: str, run_id: UUID, source: str) -> bool:
-    """Whether another run that is alive will look for missing orders when it has read its file."""
-    return bool(fetch(connection, schema, OTHERS_READ, id=str(run_id), source=source))
-
-
 def _stand(rows: list[Any]) -> Stand | None:
     if not rows:
         return None
-    step, page, position, only, reminders, now = rows[0]
-    return Stand(step, page, position, only, reminders, now.astimezone(UTC))
+    *stand, now = rows[0]
+    return Stand(*stand, now=now.astimezone(UTC))

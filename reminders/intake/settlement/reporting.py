@@ -1,20 +1,19 @@
-"""What a run of reconciliation came to, from the tables it wrote.
-
-INTERFACE ONLY for now (the bodies follow).
-"""
+"""What a run of reconciliation came to, from the tables it wrote."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from datetime import datetime
+from datetime import UTC, datetime
 from decimal import Decimal
-from typing import Literal
+from typing import Any, Literal
 from uuid import UUID
 
-from reminders.ledger.database import Database
+from reminders.domain.errors import NotFound
+from reminders.ledger import settlement_report as ledger
+from reminders.ledger.database import Database, Row
+from reminders.ledger.settlement_decisions import Outcome
 
-Outcome = Literal["created", "unchanged", "corrected", "withdrawn", "repaired"]
 State = Literal["running", "interrupted", "finished", "given_up"]
 """`interrupted`: nothing was heard of it for longer than its lease; running the same file again goes on with it."""
 
@@ -70,7 +69,8 @@ class DecisionSum:
 @dataclass(frozen=True, slots=True)
 class PayoutSum:
     """A payout that the run met, over all files: `lines` is the sum of net of its lines without the payout's own line, in
-    `currency`, that line's. `paid` is what that line says (negative), None while it is in no file. `difference` must be 0."""
+    `currency`, that line's. `paid` is what that line says (negative), None while it is in no file. `difference` must be 0.
+    """
 
     payout_id: str
     currency: str
@@ -139,10 +139,39 @@ class Report:
 
 
 def report(database: Database, run_id: UUID, *, limit: int = 1000) -> Report:
-    """Raises `NotFound`."""
-    raise NotImplementedError
+    """What a run came to by now. Raises `NotFound`."""
+    with database.transaction() as connection:
+        schema = database.schema
+        row = ledger.run(connection, schema, run_id)
+        if row is None:
+            raise NotFound(f"there is no run {run_id}; `reminders reconcile --runs` lists them")
+        run = _summary(row)
+        key = str(run_id)
+        payouts, payouts_off = ledger.listed(connection, schema, ledger.PAYOUTS, id=key, source=run.source, limit=limit)
+        unmatched, all_unmatched = ledger.listed(connection, schema, ledger.UNMATCHED, id=key, limit=limit)
+        rejects, all_rejects = ledger.listed(connection, schema, ledger.REJECTS, id=key, limit=limit)
+        changes, all_changes = ledger.listed(connection, schema, ledger.CHANGES, id=key, limit=limit)
+        return Report(
+            run=run,
+            categories=tuple(CategorySum(*each) for each in ledger.sums(connection, schema, ledger.CATEGORIES, id=key)),
+            decisions=tuple(DecisionSum(*each) for each in ledger.sums(connection, schema, ledger.DECISIONS, id=key)),
+            outcomes=dict(ledger.sums(connection, schema, ledger.OUTCOMES, id=key)),
+            payouts=tuple(PayoutSum(*each) for each in payouts),
+            unmatched=tuple(Unmatched(*each) for each in unmatched),
+            rejects=tuple(RejectedLine(*each) for each in rejects),
+            changes=tuple(Change(*each) for each in changes),
+            not_told=dict(ledger.sums(connection, schema, ledger.NOT_TOLD, id=key, limit=limit)),
+            reminders=dict(ledger.sums(connection, schema, ledger.REMINDERS, id=key)),
+            totals={"payouts": payouts_off, "unmatched": all_unmatched, "rejects": all_rejects, "changes": all_changes},
+        )
 
 
 def runs(database: Database, source: str | None = None, *, limit: int = 50) -> list[RunSummary]:
-    """The newest first."""
-    raise NotImplementedError
+    """The newest first; of one source, or of all."""
+    with database.transaction() as connection:
+        return [_summary(row) for row in ledger.runs(connection, database.schema, source, limit)]
+
+
+def _summary(row: Row) -> RunSummary:
+    values: list[Any] = [value.astimezone(UTC) if isinstance(value, datetime) else value for value in row[1:]]
+    return RunSummary(UUID(row[0]), *values)
