@@ -9,6 +9,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import replace
 from datetime import UTC, datetime
 from functools import lru_cache, partial
 from typing import Any
@@ -18,11 +19,10 @@ from reminders import bootstrap
 from reminders.celery import app
 from reminders.celery_options import RECONCILE_TASK, RECONCILE_TICK_TASK
 from reminders.domain.errors import InvalidInput, RemindersError, ServiceUnavailable, SettingsError
-from reminders.intake.settlement.config import load_config
 from reminders.intake.settlement.fetching import Access
 from reminders.intake.settlement.running import Workshop
 from reminders.intake.settlement.stepping import Next, ask_for, left_alone, step, tonight
-from reminders.intake.settlement.whole_file import workshop_of
+from reminders.intake.settlement.whole_file import open_workshop
 from reminders.ledger.review import checked_words
 
 logger = logging.getLogger(__name__)
@@ -99,8 +99,8 @@ def workshop() -> Workshop:
     settings = bootstrap.installation()
     if settings.reconcile is None:
         raise SettingsError("REMINDERS_RECONCILE is not set: this worker has no configuration to reconcile by")
-    made = workshop_of(bootstrap.database(), settings, load_config(settings.reconcile), logger.warning)
-    return Workshop(made.database, made.settings, made.config, made.matcher, made.tell, patience=PATIENCE)
+    made = open_workshop(bootstrap.database(), settings, settings.reconcile, logger.warning)
+    return replace(made, patience=PATIENCE)
 
 
 def access() -> Access:

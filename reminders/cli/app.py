@@ -94,6 +94,7 @@ FLAGS = {
     "catch_up": "--catch-up",
     "max_lateness": "--max-lateness",
     "turn": "TURN",
+    "page": "--page",
     "locale": "--locale",
     "quiet_hours": "--quiet",
 }

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import NoReturn
 
@@ -18,10 +18,10 @@ from reminders.cli.session import Session, session
 from reminders.cli.values import json_option, limit_option, read_id
 from reminders.domain.errors import Refused, SettingsError
 from reminders.intake.settlement.auditing import audit
-from reminders.intake.settlement.config import Reconciliation, load_config
+from reminders.intake.settlement.config import load_config
 from reminders.intake.settlement.reporting import Report, report, runs
 from reminders.intake.settlement.running import AlreadyRunning
-from reminders.intake.settlement.whole_file import run_missing, workshop_of
+from reminders.intake.settlement.whole_file import open_workshop, run_missing
 from reminders.ledger.settlement_files import files
 from reminders.settings import load
 
@@ -81,21 +81,23 @@ def reconcile(context: click.Context, /, *, actor: str | None, **said: object) -
     _check_usage(context, options)
     if options.dry_run:
         assert options.file is not None
-        rejected = check_file(options.file, configuration(options.config), options.limit, as_json=options.as_json)
+        rejected = check_file(
+            options.file, load_config(config_path(options.config)), options.limit, as_json=options.as_json
+        )
         sys.exit(DONE_WITH_REJECTS if rejected else 0)
     with session() as ledger:
         _act(ledger, options)
 
 
-def configuration(given: Path | None) -> Reconciliation:
-    """The one that is named, else that of the settings. Raises `SettingsError`."""
+def config_path(given: Path | None) -> Path:
+    """Of the configuration that is named, else of that of the settings. Raises `SettingsError` if there is none."""
     path = given or load().reconcile
     if path is None:
         raise SettingsError(
             "There is no configuration of reconciliation: give --config FILE, or set REMINDERS_RECONCILE\n"
             "docs/reconciliation.md shows one."
         )
-    return load_config(path)
+    return path
 
 
 def _check_usage(context: click.Context, o: Options) -> None:
@@ -133,13 +135,13 @@ def _act(ledger: Session, o: Options) -> None:
     elif o.audit:
         _audit(ledger, o)
     elif o.missing:
-        workshop = workshop_of(ledger.database, ledger.settings, configuration(o.config), _tell)
+        workshop = open_workshop(ledger.database, ledger.settings, config_path(o.config), _tell)
         _told(run_missing(workshop, actor=o.actor, reminders=not o.no_reminders), o)
     else:
         assert o.file is not None
-        config = configuration(o.config)
+        config = config_path(o.config)
         if o.upload:
-            keep_file(ledger, o.file, config, actor=o.actor, as_json=o.as_json)
+            keep_file(ledger, o.file, load_config(config), actor=o.actor, as_json=o.as_json)
         else:
             _told(read_file(ledger, o.file, config, actor=o.actor, page=o.page, reminders=not o.no_reminders), o)
 
@@ -156,19 +158,20 @@ def _show(ledger: Session, o: Options) -> None:
 
 
 def _audit(ledger: Session, o: Options) -> None:
-    workshop = workshop_of(ledger.database, ledger.settings, configuration(o.config), _tell)
+    workshop = open_workshop(ledger.database, ledger.settings, config_path(o.config), _tell)
     found = audit(workshop, repair=o.repair, actor=o.actor, limit=o.limit)
     if isinstance(found, AlreadyRunning):
         _refuse(found)
     print_audit(found, repair=o.repair, as_json=o.as_json)
-    if any(not each.repaired for each in found.found):
+    if sum(found.counts.values()) > found.repaired:
         sys.exit(1)
 
 
 def _told(outcome: Report | AlreadyRunning, o: Options) -> None:
     if isinstance(outcome, AlreadyRunning):
         _refuse(outcome)
-    print_report(outcome, as_json=o.as_json)
+    lists = {name: getattr(outcome, name)[: o.limit] for name in ("payouts", "unmatched", "rejects", "changes")}
+    print_report(replace(outcome, **lists), as_json=o.as_json)
     if outcome.has_rejects:
         sys.exit(DONE_WITH_REJECTS)
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from reminders.cli.printing import print_json, print_table
-from reminders.cli.reconcile_report import plain
+from reminders.cli.reconcile_report import counted, plain
 from reminders.intake.settlement.auditing import ReconciliationAudit
 
 _WORDS = {
@@ -22,10 +22,10 @@ def print_audit(found: ReconciliationAudit, *, repair: bool, as_json: bool) -> N
     if as_json:
         print_json({**plain(found), "repair": repair})
         return
-    print(f"{found.source}: {found.decisions:,} decisions of {found.orders:,} orders compared")
+    print(f"{found.source}: {counted(found.decisions, 'decision')} compared")
     if found.statuses:
-        counted = [(decision, status, f"{count:,}") for (decision, status), count in found.statuses.items()]
-        print_table(("decision", "reminder", "count"), counted)
+        by_status = [(decision, status, f"{count:,}") for (decision, status), count in found.statuses.items()]
+        print_table(("decision", "reminder", "count"), by_status)
     total = sum(found.counts.values())
     if not total:
         print("\nEverything that follows from the files is there.")

@@ -23,7 +23,7 @@ from reminders.intake.settlement.first_pass import first_pass, second_pass
 from reminders.intake.settlement.receiving import upload
 from reminders.intake.settlement.reporting import Report
 from reminders.intake.settlement.running import AlreadyRunning, LinesDone
-from reminders.intake.settlement.whole_file import run_file, workshop_of
+from reminders.intake.settlement.whole_file import open_workshop, run_file
 
 COMMAND = "reconcile"
 LONGEST_NAME = 200
@@ -51,11 +51,11 @@ class Shown:
 
 
 def read_file(
-    ledger: Session, file: str, config: Reconciliation, *, actor: str, page: int | None, reminders: bool
+    ledger: Session, file: str, config: Path, *, actor: str, page: int | None, reminders: bool
 ) -> Report | AlreadyRunning:
     """Run it to its end, showing progress."""
     with _readable_twice(file) as source, progress.shown(size_of(source), COMMAND) as shown:
-        workshop = workshop_of(ledger.database, ledger.settings, config, shown.tell)
+        workshop = open_workshop(ledger.database, ledger.settings, config, shown.tell)
         return run_file(
             workshop, source, shown_name(file), actor=actor, only_page=page, reminders=reminders, watcher=Shown(shown)
         )

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from hashlib import sha256
+from pathlib import Path
 from typing import BinaryIO, Protocol
 
 from reminders.domain.errors import InvalidInput, ServiceUnavailable
-from reminders.intake.settlement.config import Reconciliation, SqlQueries
+from reminders.intake.settlement.config import load_config
 from reminders.intake.settlement.first_pass import FirstPass, first_pass, second_pass
-from reminders.intake.settlement.matching import SqlMatcher, load_matcher
+from reminders.intake.settlement.matching import load_matcher
 from reminders.intake.settlement.reporting import Report
 from reminders.intake.settlement.running import AlreadyRunning, LinesDone, Run, RunFile, Workshop, begin
 from reminders.ledger.database import Database
@@ -42,13 +44,11 @@ class Unwatched:
         """As `Watcher` says."""
 
 
-def workshop_of(
-    database: Database, settings: Settings, config: Reconciliation, tell: Callable[[str], None]
-) -> Workshop:
-    """What runs of this configuration need. Raises `SettingsError` if its matcher cannot be loaded."""
-    named = config.matcher
-    matcher = SqlMatcher(named.query, named.expected) if isinstance(named, SqlQueries) else load_matcher(named)
-    return Workshop(database, settings, config, matcher, tell)
+def open_workshop(database: Database, settings: Settings, config: Path, tell: Callable[[str], None]) -> Workshop:
+    """What runs by this configuration need. Raises `SettingsError` with its faults, or if its matcher cannot be loaded."""
+    found = load_config(config)
+    matcher = load_matcher(found.matcher)
+    return Workshop(database, settings, found, matcher, tell, sha256(config.read_bytes()).hexdigest())
 
 
 def run_file(
@@ -94,7 +94,7 @@ def run_missing(workshop: Workshop, *, actor: str, reminders: bool = True) -> Re
 def check_page(only_page: int | None, pages: int) -> None:
     """Raise `InvalidInput` for a page that the file does not have."""
     if only_page is not None and not 1 <= only_page <= pages:
-        has = "no page: there is no line below its header" if not pages else f"page 1 to {pages}"
+        has = "no page: no record is below its header" if not pages else "1 page" if pages == 1 else f"{pages:,} pages"
         raise InvalidInput("page", f"the file has {has}")
 
 
