@@ -1,13 +1,29 @@
-"""Reconciliation for application code: `reconcile` a file, and the words a matcher needs. INTERFACE ONLY for now."""
+"""Reconciliation for application code: `reconcile` a file, and the words that a matcher needs.
+
+Importing it imports no Celery.
+"""
 
 from __future__ import annotations
 
+import logging
+from contextlib import closing
+from dataclasses import replace
+from hashlib import sha256
 from pathlib import Path
 from typing import BinaryIO
 
+from reminders import settings as settings_module
+from reminders.domain.errors import Refused, SettingsError
 from reminders.domain.settlement import Decision, Order, SettlementLine
-from reminders.intake.settlement.matching import Decided, Matcher, MatcherFault
+from reminders.intake.settlement.config import load_config
+from reminders.intake.settlement.files import carry_out, check, pages
+from reminders.intake.settlement.matching import Decided, Matcher, MatcherFault, load_matcher
 from reminders.intake.settlement.reporting import Report
+from reminders.intake.settlement.running import AlreadyRunning, Workshop, begin
+from reminders.ledger.database import Database
+from reminders.settings import Secret
+
+logger = logging.getLogger(__name__)
 
 
 def reconcile(
@@ -19,11 +35,41 @@ def reconcile(
     only_page: int | None = None,
     reminders: bool = True,
 ) -> Report:
-    """Run a settlement file through all steps. A binary file must be seekable: it is read twice.
+    """Run a settlement file through all steps: its lines, the decisions with their reminders, what is missing.
 
-    Raises `MalformedFile`, `SettingsError`, `MatcherFault`, `ServiceUnavailable`; `Refused` while somebody else has the file.
+    `file` is a path, or a binary file that can be read from its beginning twice; `config` the path of the TOML file.
+    Postgres is that of `DATABASE_URL` unless `database_url` is given. With `only_page`, from 1, that page of the file is
+    taken in and nothing else. Without `reminders` what is decided is on record and nobody is told. It has transactions of
+    its own, one for each page. Run again, in whole or in part, it repeats nothing and makes what is missing.
+
+    Raises `MalformedFile` for a file that is none of its format, of which nothing was taken; `SettingsError`,
+    `MatcherFault`, `ServiceUnavailable`; `Refused` while somebody else has this file in work.
     """
-    raise NotImplementedError
+    if isinstance(file, str | Path):
+        with Path(file).open("rb") as stream:
+            return reconcile(
+                stream, config, database_url=database_url, actor=actor, only_page=only_page, reminders=reminders
+            )
+    settings = settings_module.load()
+    if database_url is not None:
+        settings = replace(settings, database_url=Secret(database_url))
+    if settings.database_url is None:
+        raise SettingsError("DATABASE_URL is not set; set it, or give database_url")
+    path = Path(config)
+    loaded = load_config(path)
+    file.seek(0)
+    checked = check(file, Path(str(getattr(file, "name", "file"))).name, loaded.format)
+    with closing(Database(settings.database_url.reveal(), schema=settings.schema, pool_size=2)) as database:
+        workshop = Workshop(
+            database, settings, loaded, load_matcher(loaded.matcher), logger.warning, sha256(path.read_bytes()).hexdigest()
+        )
+        run = begin(workshop, checked.file, actor=actor, only_page=only_page, reminders=reminders)
+        if isinstance(run, AlreadyRunning):
+            raise Refused(
+                f"this file is already running: run {run.run_id}, since {run.since.isoformat()}, {run.page} of {run.pages} pages in"
+            )
+        file.seek(0)
+        return carry_out(run, checked.header, pages(file, loaded.format))
 
 
 __all__ = ["Decided", "Decision", "Matcher", "MatcherFault", "Order", "Report", "SettlementLine", "reconcile"]

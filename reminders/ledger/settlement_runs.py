@@ -289,5 +289,5 @@ def let_go_if_ours(connection: DriverConnection, schema: str, run_id: UUID, fenc
 def _stand(rows: list[Any]) -> Stand | None:
     if not rows:
         return None
-    *stand, now = rows[0]
-    return Stand(*stand, now=now.astimezone(UTC))
+    kind, step, page, pages, position, only, reminders, at = rows[0]
+    return Stand(kind, step, page, pages, position, only, reminders, at.astimezone(UTC))

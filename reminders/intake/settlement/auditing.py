@@ -5,14 +5,16 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
+from functools import partial
 from typing import Literal
 from uuid import UUID
 
 from reminders.intake.patience import patiently
 from reminders.intake.settlement.applying import Applied
 from reminders.intake.settlement.comparing import Item, differences
-from reminders.intake.settlement.running import AlreadyRunning, Run, Workshop, begin, settling_of
+from reminders.intake.settlement.running import AlreadyRunning, Run, Workshop, begin
 from reminders.intake.settlement.settling import PAGE, Settling
+from reminders.intake.settlement.steps import settling_of
 from reminders.ledger import settlement_groups, settlement_report, settlement_runs
 from reminders.ledger.settlement_groups import Place
 
@@ -110,9 +112,8 @@ def _looked_at(workshop: Workshop, settling: Settling) -> Iterator[list[Item]]:
     for step in ("decide", "missing"):
         after = ""
         while True:
-            items, after = patiently(
-                lambda step=step, after=after: _look(workshop, settling, step, after), workshop.patience, workshop.tell
-            )
+            look = partial(_look, workshop, settling, step, after)
+            items, after = patiently(look, workshop.patience, workshop.tell)
             if not after:
                 break
             yield items

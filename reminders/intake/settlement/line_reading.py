@@ -85,7 +85,7 @@ class LineReader:
         self._categories = values.categories
         self._read_amount = _amount_reader(values)
         self._currencies: dict[str, tuple[str, int]] = {}
-        self._has_fees = not {"fee", "net"}.isdisjoint(values.columns)
+        self._has_net = "net" in values.columns
 
     def read(self, number: int, texts: Sequence[str]) -> SettlementLine | Reject:
         """The line in a row that begins in physical line `number`, or why there is none.
@@ -167,10 +167,10 @@ class LineReader:
     def _completed(
         self, gross: Decimal, fee: Decimal | None, net: Decimal | None, currency: str
     ) -> tuple[Decimal, Decimal]:
-        """Fee and net, of which the file may say one. Both, if it says both, must agree."""
+        """Fee and net, of which the file may say one, or no fee at all. Both, if it says both, must agree."""
         if fee is None:
-            if net is None and self._has_fees:
-                raise _Fault("fee", "is empty, and so is the net amount; write 0 if there is none")
+            if net is None and self._has_net:
+                raise _Fault("net", "is empty, and so is the fee; one of the two must be there")
             net = gross if net is None else net
             return less(gross, net), net
         without_fee = less(gross, fee)

@@ -28,7 +28,7 @@ def rows_of(page: FilePage, delimiter: str) -> Iterator[Row]:
         before = 0
         try:
             for row in reader:
-                if any(row) and not (len(row) == 1 and row[0].isspace()):
+                if "".join(row).strip():
                     yield page.first_line + start + before, row
                 before = reader.line_num
             return
