@@ -20,9 +20,9 @@ from reminders.celery import app
 from reminders.celery_options import RECONCILE_TASK, RECONCILE_TICK_TASK
 from reminders.domain.errors import InvalidInput, RemindersError, ServiceUnavailable, SettingsError
 from reminders.intake.settlement.fetching import Access
+from reminders.intake.settlement.files import open_workshop
 from reminders.intake.settlement.running import Workshop
 from reminders.intake.settlement.stepping import Next, ask_for, left_alone, step, tonight
-from reminders.intake.settlement.whole_file import open_workshop
 from reminders.ledger.review import checked_words
 
 logger = logging.getLogger(__name__)

@@ -19,9 +19,9 @@ from reminders.cli.values import json_option, limit_option, read_id
 from reminders.domain.errors import Refused, SettingsError
 from reminders.intake.settlement.auditing import audit
 from reminders.intake.settlement.config import load_config
+from reminders.intake.settlement.files import carry_out, open_workshop
 from reminders.intake.settlement.reporting import Report, report, runs
-from reminders.intake.settlement.running import AlreadyRunning
-from reminders.intake.settlement.whole_file import open_workshop, run_missing
+from reminders.intake.settlement.running import AlreadyRunning, begin
 from reminders.ledger.settlement_files import files
 from reminders.settings import load
 
@@ -136,7 +136,8 @@ def _act(ledger: Session, o: Options) -> None:
         _audit(ledger, o)
     elif o.missing:
         workshop = open_workshop(ledger.database, ledger.settings, config_path(o.config), _tell)
-        _told(run_missing(workshop, actor=o.actor, reminders=not o.no_reminders), o)
+        run = begin(workshop, "missing", actor=o.actor, reminders=not o.no_reminders)
+        _told(run if isinstance(run, AlreadyRunning) else carry_out(run), o)
     else:
         assert o.file is not None
         config = config_path(o.config)

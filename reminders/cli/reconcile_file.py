@@ -13,52 +13,66 @@ from reminders.cli.input_file import STDIN, opened, size_of
 from reminders.cli.printing import for_people, print_json
 from reminders.cli.reconcile_report import counted, money, section
 from reminders.cli.session import Session
-from reminders.domain.errors import RemindersError
+from reminders.domain.errors import InvalidInput, RemindersError, ServiceUnavailable
 from reminders.intake import progress
 from reminders.intake.importing import Totals
 from reminders.intake.records import Reject
 from reminders.intake.settlement.config import Reconciliation
-from reminders.intake.settlement.cutting import MalformedFile
-from reminders.intake.settlement.first_pass import first_pass, second_pass
+from reminders.intake.settlement.cutting import PAGE_RECORDS, MalformedFile
+from reminders.intake.settlement.files import Checked, carry_out, check, open_workshop, pages
 from reminders.intake.settlement.receiving import upload
 from reminders.intake.settlement.reporting import Report
-from reminders.intake.settlement.running import AlreadyRunning, LinesDone
-from reminders.intake.settlement.whole_file import open_workshop, run_file
+from reminders.intake.settlement.running import AlreadyRunning, Run, begin
+from reminders.ledger.settlement_runs import FIRST_PAGE
 
 COMMAND = "reconcile"
 LONGEST_NAME = 200
+_AGAIN = "run the same command again to go on: nothing is done twice"
 
 
 class Shown:
-    """A `Watcher` that shows progress on stderr."""
+    """An `Observer` that shows progress on stderr, by how much of the file has been read."""
 
-    def __init__(self, shown: progress.PlainProgress | progress.BarProgress) -> None:
+    def __init__(
+        self, shown: progress.PlainProgress | progress.BarProgress, source: BinaryIO, checked: Checked
+    ) -> None:
         self._shown = shown
-        self._totals = Totals()
+        self._source = source
+        self._records = checked.file.records
+        self._decided = 0
 
-    def checked(self, records: int, pages: int) -> None:
-        """See `Watcher`."""
-        self._shown.now(f"{counted(records, 'record')} on {counted(pages, 'page')} checked")
-
-    def page(self, done: LinesDone | None, number: int, bytes_read: int) -> None:  # noqa: ARG002 - the watcher's
-        """See `Watcher`."""
-        self._totals.read += 0 if done is None else done.read
-        self._shown.advance(self._totals, bytes_read)
-
-    def decided(self, pages: int) -> None:
-        """See `Watcher`."""
-        self._shown.now(f"{self._totals.read:,} records read; deciding, {pages:,} pages of orders")
+    def advance(self, run: Run) -> None:
+        """See `Observer`."""
+        if run.step == "lines":
+            read = min((run.next_page - FIRST_PAGE) * PAGE_RECORDS, self._records)
+            self._shown.advance(Totals(read=read), self._source.tell())
+        else:
+            self._decided += 1
+            self._shown.now(
+                f"{counted(self._records, 'record')} read; deciding, {counted(self._decided, 'page')} of orders"
+            )
 
 
 def read_file(
     ledger: Session, file: str, config: Path, *, actor: str, page: int | None, reminders: bool
 ) -> Report | AlreadyRunning:
-    """Run it to its end, showing progress."""
+    """Run it to its end, showing progress. Whatever breaks it off says how to go on."""
     with _readable_twice(file) as source, progress.shown(size_of(source), COMMAND) as shown:
         workshop = open_workshop(ledger.database, ledger.settings, config, shown.tell)
-        return run_file(
-            workshop, source, shown_name(file), actor=actor, only_page=page, reminders=reminders, watcher=Shown(shown)
-        )
+        form = workshop.config.format
+        checked = check(source, shown_name(file), form)
+        shown.now(f"{counted(checked.file.records, 'record')} on {counted(checked.file.pages, 'page')} checked")
+        _check_page(page, checked.file.pages)
+        source.seek(0)
+        run = begin(workshop, checked.file, actor=actor, only_page=page, reminders=reminders)
+        if isinstance(run, AlreadyRunning):
+            return run
+        try:
+            return carry_out(run, checked.header, pages(source, form, checked), Shown(shown, source, checked))
+        except KeyboardInterrupt:
+            raise KeyboardInterrupt(f"Broken off {_where(run, checked)}; {_AGAIN}") from None
+        except ServiceUnavailable as error:
+            raise ServiceUnavailable(f"{error}\nThe run stands {_where(run, checked)}; {_AGAIN}") from error
 
 
 def keep_file(ledger: Session, file: str, config: Reconciliation, *, actor: str, as_json: bool) -> None:
@@ -81,11 +95,10 @@ def check_file(file: str, config: Reconciliation, limit: int, *, as_json: bool) 
     rejects: list[Reject] = []
     rejected = 0
     with _readable_twice(file) as source:
-        first = first_pass(source, form)
+        checked = check(source, shown_name(file), form)
         source.seek(0)
-        header = form.read_header(first.header)
-        for page, _ in second_pass(source, form, first):
-            for line in form.read_page(header, page):
+        for page in pages(source, form, checked):
+            for line in form.read_page(checked.header, page):
                 if isinstance(line, Reject):
                     rejected += 1
                     rejects += [line] if len(rejects) < limit else []
@@ -98,8 +111,8 @@ def check_file(file: str, config: Reconciliation, limit: int, *, as_json: bool) 
         print_json(
             {
                 "dry_run": True,
-                "pages": len(first.digests),
-                "records": first.records,
+                "pages": checked.file.pages,
+                "records": checked.file.records,
                 "rejected": rejected,
                 "categories": [
                     {"category": category, "currency": currency, "count": int(count), "gross": f"{gross:f}", "fee": f"{fee:f}", "net": f"{net:f}"}
@@ -110,7 +123,7 @@ def check_file(file: str, config: Reconciliation, limit: int, *, as_json: bool) 
         )  # fmt: skip
         return rejected
     print(
-        f"{counted(first.records, 'record')} on {counted(len(first.digests), 'page')}; {rejected:,} would be rejected. "
+        f"{counted(checked.file.records, 'record')} on {counted(checked.file.pages, 'page')}; {rejected:,} would be rejected. "
         "Nothing was written."
     )
     rows = [
@@ -126,6 +139,18 @@ def check_file(file: str, config: Reconciliation, limit: int, *, as_json: bool) 
 def shown_name(file: str) -> str:
     """The file's name without its folder, fit to be stored and printed whatever bytes it has."""
     return for_people(Path(file).name)[:LONGEST_NAME]
+
+
+def _check_page(page: int | None, of: int) -> None:
+    if page is not None and page > of:
+        has = counted(of, "page") if of else "no page: no record is below its header"
+        raise InvalidInput("page", f"the file has {has}")
+
+
+def _where(run: Run, checked: Checked) -> str:
+    if run.step == "lines":
+        return f"behind page {run.next_page - FIRST_PAGE} of {checked.file.pages}"
+    return "where all is read, while deciding"
 
 
 @contextmanager

@@ -12,7 +12,7 @@ from reminders.domain.errors import Refused
 from reminders.intake.settlement import fetching, receiving
 from reminders.intake.settlement.cutting import MalformedFile
 from reminders.intake.settlement.fetching import Access, Slice, fetch_slice, shown_name
-from reminders.intake.settlement.first_pass import first_pass
+from reminders.intake.settlement.files import check
 from reminders.intake.settlement.receiving import upload
 from reminders.intake.settlement.stripe import stripe_format
 from reminders.ledger import settlement_files as kept
@@ -69,7 +69,7 @@ def test_in_one_slice(database, serve, ask):
         "ready", len(body), len(body), 3, 2_500, None,
     )  # fmt: skip
     assert stored(database, file_id) == [(1, 2, 1000), (2, 1002, 1000), (3, 2002, 500)]
-    assert file.sha256.hex() == first_pass(io.BytesIO(body), FORM).sha256
+    assert file.sha256.hex() == check(io.BytesIO(body), "f", FORM).file.sha256
 
 
 @pytest.mark.parametrize("step", [70_001, 150_000])
@@ -84,7 +84,7 @@ def test_in_slices_it_is_the_same_file(database, serve, ask, step):
         states.append(fetch(database, file_id).state)
     assert states == ["more"] * (len(body) // step) + ["complete"]
     assert stored(database, file_id) == [(1, 2, 1000), (2, 1002, 1000), (3, 2002, 500)]
-    assert kept.read(database, file_id).sha256.hex() == first_pass(io.BytesIO(body), FORM).sha256
+    assert kept.read(database, file_id).sha256.hex() == check(io.BytesIO(body), "f", FORM).file.sha256
     assert fetch(database, file_id).state == "complete"
     assert len(server.asked) == len(states)
 
@@ -142,7 +142,7 @@ def test_a_malformed_file_leaves_nothing_but_its_reason(database, serve, ask, bo
     file_id = ask(serve(body))
     assert said in refused(database, file_id, fetch(database, file_id))
     with pytest.raises(MalformedFile):
-        first_pass(io.BytesIO(body), FORM)
+        check(io.BytesIO(body), "f", FORM)
 
 
 def test_a_far_side_that_is_away_is_asked_again_at_growing_distances_and_then_given_up(
@@ -189,7 +189,7 @@ def test_an_upload(database):
     file_id = upload(database, io.BytesIO(body), FORM, source="stripe", name="payouts.csv", actor="ada")
     file = kept.read(database, file_id)
     assert (file.status, file.pages, file.records) == ("ready", 2, 1_200)
-    assert file.sha256.hex() == first_pass(io.BytesIO(body), FORM).sha256
+    assert file.sha256.hex() == check(io.BytesIO(body), "f", FORM).file.sha256
 
 
 def test_an_upload_of_what_is_no_file_or_too_large(database, monkeypatch):

@@ -6,8 +6,9 @@ from typing import BinaryIO
 from uuid import UUID
 
 from reminders.domain.errors import Refused
+from reminders.intake.settlement.content import check_start, content_digest
 from reminders.intake.settlement.cutting import CutterState, FilePage, MalformedFile
-from reminders.intake.settlement.first_pass import PIECE, check_start, content_digest
+from reminders.intake.settlement.files import CHUNK
 from reminders.intake.settlement.formats import Format
 from reminders.ledger import settlement_files
 from reminders.ledger.database import Database
@@ -92,7 +93,7 @@ def upload(database: Database, stream: BinaryIO, form: Format, *, source: str, n
     assert file_id is not None
     receiver = Receiver(database, settlement_files.read(database, file_id), form)
     try:
-        while piece := stream.read(PIECE):
+        while piece := stream.read(CHUNK):
             if receiver.size + len(piece) > LARGEST_FILE:
                 raise Refused(
                     f"{name} is larger than the {LARGEST_FILE >> 20} MiB that the ledger keeps\n"
