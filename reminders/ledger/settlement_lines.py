@@ -35,7 +35,7 @@ WITH given AS MATERIALIZED (SELECT {_COLUMNS} FROM {_GIVEN}),
 written AS (
     INSERT INTO {{s}}.settlement_lines AS l (source, {_COLUMNS}, group_key)
     SELECT :source, {_COLUMNS}, COALESCE('{OF_ORDER}' || order_reference, '{OF_LINE}' || line_id) FROM given ORDER BY line_id
-    ON CONFLICT (source, line_id) DO UPDATE
+    ON CONFLICT (line_id, source) DO UPDATE
     SET {", ".join(f"{name} = EXCLUDED.{name}" for name in _FACTS)}
     WHERE ({", ".join(f"l.{name}" for name in _FACTS)}) IS DISTINCT FROM ({", ".join(f"EXCLUDED.{name}" for name in _FACTS)})
     RETURNING line_id, charge_id

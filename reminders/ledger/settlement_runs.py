@@ -19,7 +19,7 @@ FIRST_PAGE = 1
 _LONGEST_TURN = "30s"
 _AS_USUAL = "; ".join(
     f"SET LOCAL {name} TO DEFAULT"
-    for name in ("enable_seqscan", "enable_bitmapscan", "enable_hashjoin", "enable_mergejoin")
+    for name in ("enable_seqscan", "enable_bitmapscan", "enable_hashjoin", "enable_mergejoin", "enable_material")
 )
 
 SOURCE = Statement(
@@ -206,7 +206,7 @@ def take_turn(connection: DriverConnection, schema: str, source: str) -> None:
 def by_index(connection: DriverConnection) -> None:
     """From here on plan for few rows of large tables, whatever is estimated."""
     with connection.cursor() as cursor:
-        cursor.execute(INDEXES_ONLY + LOOPS_ONLY)
+        cursor.execute(f"{INDEXES_ONLY}{LOOPS_ONLY}SET LOCAL enable_material = off")
 
 
 def as_usual(connection: DriverConnection) -> None:

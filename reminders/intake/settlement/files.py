@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import BinaryIO, Protocol
 
 from reminders.domain.errors import RemindersError
+from reminders.intake.importing import rare_collections
 from reminders.intake.settlement.config import load_config
 from reminders.intake.settlement.content import check_start, content_digest, page_digest
 from reminders.intake.settlement.cutting import FilePage, MalformedFile
@@ -107,20 +108,24 @@ def carry_out(
     """Take a run through all steps that are left. Whatever ends it early leaves it to whoever runs the file again."""
     watching = observer or _Silent()
     try:
-        if run.step == "lines":
-            assert header is not None
-            for page in found:
-                if run.page_of_lines(header, page) is not None:
-                    watching.advance(run)
-                if run.step != "lines":
-                    break
-            else:
-                raise MalformedFile("has fewer pages than when it was checked; it was changed meanwhile")
-        while run.decide_next():
-            watching.advance(run)
-        while run.missing_next():
-            watching.advance(run)
+        with rare_collections():
+            if run.step == "lines":
+                assert header is not None
+                _take_in(run, header, found, watching)
+            while run.decide_next():
+                watching.advance(run)
+            while run.missing_next():
+                watching.advance(run)
         return run.finish()
     except BaseException as error:
         run.let_go(str(error) if isinstance(error, RemindersError) else type(error).__name__)
         raise
+
+
+def _take_in(run: Run, header: Header, found: Iterable[FilePage], watching: Observer) -> None:
+    for page in found:
+        if run.page_of_lines(header, page) is not None:
+            watching.advance(run)
+        if run.step != "lines":
+            return
+    raise MalformedFile("the file has fewer pages than when it was checked; it was changed meanwhile")
