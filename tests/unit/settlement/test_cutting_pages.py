@@ -74,6 +74,22 @@ def test_a_quoting_mistake_costs_its_own_line_only():
     assert [row for _, row in found if not isinstance(row, str)] == [["2", "z"], ["4", "w"], ["5", "v"], ["6", "u"]]
 
 
+def test_mistakes_in_each_of_many_lines_cost_no_more_than_their_lines():
+    # Each line closes the quote of the line before and opens one of its own; the last shows that all of it was wrong.
+    count = 15_000
+    _, pages = cut(b"a,b\n" + b'1",x,"y\n' * count + b'"z"z\n2,3\n')
+    found = [row for page in pages for row in rows_of(page, ",")]
+    assert [number for number, row in found if isinstance(row, str)] == list(range(2, count + 3))
+    assert found[-1] == (count + 3, ["2", "3"])
+
+
+def test_a_carriage_return_that_ends_no_line():
+    _, pages = cut(b"a,b\n1,2\r3,4\n5,6\n")
+    (number, fault), good = rows_of(pages[0], ",")
+    assert (number, good) == (2, (3, ["5", "6"]))
+    assert "carriage return" in fault
+
+
 @pytest.mark.parametrize(
     ("body", "line", "what"),
     [
@@ -168,6 +184,16 @@ def test_another_cutter_goes_on_where_one_stood(body, at):
         return second.header, pages
 
     assert outcome_of(in_two_steps) == outcome(body)
+
+
+def test_what_is_kept_between_feeds():
+    first = RecordCutter()
+    (page,) = first.feed(b"a,b\n1,2\n\n3,4\n5,6\n7,8\n9,")
+    assert first.state == CutterState(1, 3, 6, b"a,b", b"7,8\n9,")
+    second = RecordCutter(state=first.state)
+    assert second.feed(b"0\n") == []
+    assert second.finish() == [FilePage(2, 6, 2, b"7,8\n9,0\n")]
+    assert (second.pages, second.records, page.number) == (2, 5, 1)
 
 
 @given(bodies)
