@@ -1,6 +1,6 @@
 """Settlement files that are kept in the ledger, in pages, so that any process can work on them."""
 
-from reminders.ledger.migration_steps import run
+from reminders.ledger.migration_steps import build_index, run
 
 revision = "0017"
 down_revision = "0016"
@@ -12,7 +12,7 @@ depends_on = None
 # at most once for a source. `tries` attempts in a row have brought nothing. What is `running` has a run, which the next
 # step goes on with.
 UPGRADE = """
-CREATE TABLE {s}.reconciliation_files (
+CREATE TABLE IF NOT EXISTS {s}.reconciliation_files (
     id uuid PRIMARY KEY,
     source text NOT NULL,
     name text NOT NULL,
@@ -41,11 +41,11 @@ CREATE TABLE {s}.reconciliation_files (
     CHECK ((status = 'running') <= (run_id IS NOT NULL)),
     CHECK ((status = 'refused') <= (reason IS NOT NULL))
 );
-CREATE UNIQUE INDEX reconciliation_files_night ON {s}.reconciliation_files (source, night) WHERE night IS NOT NULL;
-CREATE INDEX reconciliation_files_under_way ON {s}.reconciliation_files (touched_at) WHERE status IN ('receiving', 'running');
-CREATE INDEX reconciliation_files_created ON {s}.reconciliation_files (created_at);
+CREATE UNIQUE INDEX IF NOT EXISTS reconciliation_files_night ON {s}.reconciliation_files (source, night) WHERE night IS NOT NULL;
+CREATE INDEX IF NOT EXISTS reconciliation_files_under_way ON {s}.reconciliation_files (touched_at) WHERE status IN ('receiving', 'running');
+CREATE INDEX IF NOT EXISTS reconciliation_files_created ON {s}.reconciliation_files (created_at);
 
-CREATE TABLE {s}.reconciliation_file_pages (
+CREATE TABLE IF NOT EXISTS {s}.reconciliation_file_pages (
     file_id uuid NOT NULL REFERENCES {s}.reconciliation_files (id) ON DELETE CASCADE,
     number integer NOT NULL CHECK (number >= 1),
     first_line bigint NOT NULL CHECK (first_line >= 1),
@@ -58,11 +58,14 @@ CREATE TABLE {s}.reconciliation_file_pages (
 DOWNGRADE = """
 DROP TABLE {s}.reconciliation_file_pages;
 DROP TABLE {s}.reconciliation_files;
+DROP INDEX {s}.settlement_lines_age;
 """
 
 
 def upgrade() -> None:
     run(UPGRADE)
+    # For the purge: the oldest lines first.
+    build_index("settlement_lines_age", "settlement_lines", "(source, (COALESCE(payout_at, created_at)), line_id)")
 
 
 def downgrade() -> None:
