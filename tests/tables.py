@@ -9,6 +9,6 @@ TABLES = (
     "series", "series_skips", "lateness_policies",
     "calendars", "calendar_entries",
     "reconciliation_file_pages", "reconciliation_files",
-    "settlement_sources", "settlement_lines", "reconciliation_runs", "reconciliation_rejects", "reconciliation_run_sums",
-    "reconciliation_run_payouts", "reconciliation_run_groups", "reconciliation_decisions", "reconciliation_run_decisions",
+    "settlement_lines", "reconciliation_rejects", "reconciliation_run_sums", "reconciliation_run_payouts",
+    "reconciliation_run_groups", "reconciliation_run_decisions", "reconciliation_decisions", "reconciliation_runs", "settlement_sources",
 )  # fmt: skip

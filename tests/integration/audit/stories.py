@@ -13,6 +13,7 @@ from integration.audit.place_stories import PLACE_STORIES
 from integration.audit.purge_stories import PURGE_STORIES
 from integration.audit.secret_stories import SECRET_STORIES
 from integration.audit.series_stories import SERIES_STORIES
+from integration.audit.settlement_stories import SETTLEMENT_STORIES
 from integration.audit.shutdown_stories import SHUTDOWN_STORIES
 from integration.audit.template_stories import TEMPLATE_STORIES
 from integration.ledger.world import CLAIM, NOW, AskedProvider, ScriptedProvider
@@ -227,6 +228,7 @@ def lost_and_looked_up(w):
 
 
 STORIES = {
+    **SETTLEMENT_STORIES,
     **PLACE_STORIES,
     **PURGE_STORIES,
     "pending": lambda w: w.schedule(),

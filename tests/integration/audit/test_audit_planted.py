@@ -14,6 +14,7 @@ from integration.audit.pause_stories import held_only, held_then_resumed
 from integration.audit.secret_stories import rotated
 from integration.audit.series_stories import only_series, with_a_turn_moved
 from integration.audit.series_stories import planned as planned_by_a_series
+from integration.audit.settlement_stories import SETTLEMENT_PLANTS
 from integration.audit.template_stories import written
 from integration.ledger.world import CLAIM, NOW, REDELIVER, RETRY
 from reminders.domain.errors import InvalidInput
@@ -139,6 +140,7 @@ SEEN = """INSERT INTO reminders.keys_seen
 SELECT identity_key, request_hash, id, delivery_key, version, due_at, 'cancelled', now(), gen_random_uuid(), {}
 FROM reminders.reminders WHERE id = '{{id}}'"""
 PLANTS = {
+    **SETTLEMENT_PLANTS,
     "live_without_due": planted(pending, GONE.format("due", "id", "id")),
     "ended_but_due": planted(pending, REMINDER.format("status = 'cancelled', finished_at = now()")),
     "due_under_another_key": planted(pending, DUE.format("delivery_key = 'dk_other'")),
