@@ -11,6 +11,7 @@ from uuid import UUID
 
 from psycopg2.extensions import connection as DriverConnection  # noqa: N812 - a class with a module's naming
 
+from reminders.domain.request import ReminderRequest
 from reminders.domain.settlement import Decision
 from reminders.ledger.caller import fetch
 from reminders.ledger.statement import Statement
@@ -97,6 +98,19 @@ CANCEL = Statement(
 )
 
 
+# Of identities that something else was asked for before: the reminder, and whether it says the same. Null: it was purged.
+STANDS_ALREADY = Statement(
+    "reconciliation_stands_already",
+    """
+SELECT i.identity, COALESCE(r.id, k.reminder_id)::text, r.data = i.content::jsonb
+FROM unnest(:identities, :contents) AS i (identity, content)
+LEFT JOIN {s}.reminders r ON r.identity_key = decode(i.identity, 'hex')
+LEFT JOIN {s}.keys_seen k ON k.identity_key = decode(i.identity, 'hex') AND r.id IS NULL
+WHERE r.id IS NOT NULL OR k.reminder_id IS NOT NULL
+""",
+    {"identities": "text[]", "contents": "text[]"},
+)
+
 LOCK = Statement("reconciliation_lock", "SELECT {s}.lock_rows(:ids)", {"ids": "uuid[]"})
 
 NOW = Statement(
@@ -159,6 +173,18 @@ def cancel_many(connection: DriverConnection, schema: str, reminders: Sequence[U
         return {}
     rows = fetch(connection, schema, CANCEL, ids=[str(each) for each in sorted(reminders)])
     return {UUID(reminder): answer or f"is {standing}" for reminder, answer, standing in rows}
+
+
+def stand_already(
+    connection: DriverConnection, schema: str, requests: Sequence[ReminderRequest]
+) -> Mapping[bytes, tuple[UUID, bool | None]]:
+    """By identity the reminders that stand where these were asked for, and whether they say the same; None once purged."""
+    if not requests:
+        return {}
+    identities = [request.identity_key.hex() for request in requests]
+    contents = [request.data for request in requests]
+    rows = fetch(connection, schema, STANDS_ALREADY, identities=identities, contents=contents)
+    return {bytes.fromhex(identity): (UUID(reminder), same) for identity, reminder, same in rows}
 
 
 def locked(connection: DriverConnection, schema: str, reminders: Sequence[UUID]) -> Mapping[UUID, str]:

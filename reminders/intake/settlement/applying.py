@@ -69,9 +69,10 @@ class _Draft:
     @property
     def is_new(self) -> bool:
         """Whether the reminder asked for is another than the one there was, if there was one that left a trace."""
+        before = self.item.before
         if self.request is None:
             return False
-        return self.standing in {None, "gone"} or self.request.identity_key != self.record.identity_key
+        return before is None or before.standing in {None, "gone"} or before.identity_key != self.request.identity_key
 
     @property
     def is_over(self) -> bool:
@@ -166,22 +167,15 @@ class Applying:
             for start in range(0, len(requests), BATCH)
             for answer in self._answers(connection, requests[start : start + BATCH])
         ]
+        refused = [request for request, answer in zip(requests, answers, strict=True) if isinstance(answer, Conflict)]
+        standing = settlement_decisions.stand_already(connection, self._schema, refused)
         for draft, request, answer in zip(drafts, requests, answers, strict=True):
-            if not isinstance(answer, ScheduledReminder):
+            if isinstance(answer, ScheduledReminder):
+                _scheduled(draft, request, answer.id)
+            elif isinstance(answer, Conflict) and request.identity_key in standing:
+                _found(draft, request, answer, *standing[request.identity_key])
+            else:
                 _refuse(draft, str(answer))
-                continue
-            draft.record = replace(
-                draft.record,
-                told="scheduled",
-                told_reason=None,
-                reminder_id=answer.id,
-                identity_key=request.identity_key,
-            )
-            if draft.item.action == "tell":
-                draft.outcome = "repaired"
-                draft.notes.append("its reminder was missing and is scheduled")
-            elif draft.item.action == "correct":
-                draft.notes.append("another reminder is scheduled for it")
 
     def _answers(
         self, connection: DriverConnection, requests: Sequence[ReminderRequest]
@@ -241,6 +235,29 @@ def _draft(item: Item, now: datetime) -> _Draft:
         case "cancel":
             draft.notes.append("had been withdrawn")
     return draft
+
+
+def _scheduled(draft: _Draft, request: ReminderRequest, reminder: UUID) -> None:
+    draft.record = replace(
+        draft.record, told="scheduled", told_reason=None, reminder_id=reminder, identity_key=request.identity_key
+    )
+    if draft.item.action == "tell":
+        draft.outcome = "repaired"
+        draft.notes.append("its reminder was missing and is scheduled")
+    elif draft.item.action == "correct":
+        draft.notes.append("another reminder is scheduled for it")
+
+
+def _found(
+    draft: _Draft, request: ReminderRequest, conflict: Conflict, reminder: UUID, says_the_same: bool | None
+) -> None:
+    """What was told before its decision was forgotten is not told again; what the application made is not ours."""
+    if says_the_same is False:
+        _refuse(draft, str(conflict))
+        return
+    _scheduled(draft, request, reminder)
+    if says_the_same is None:
+        _leave(draft, _ENDED_OTHERWISE["purged"])
 
 
 def _refuse(draft: _Draft, why: str) -> None:
