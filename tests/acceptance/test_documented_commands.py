@@ -122,7 +122,7 @@ def as_run(command: str, port: int) -> str:
     return f"{command} --port {port}" if command.startswith("reminders receiver") else command
 
 
-@pytest.mark.timeout(600)
+@pytest.mark.timeout(900)
 def test_every_documented_command_works_in_order(newcomer: Newcomer) -> None:
     commands = documented_commands()
     assert len(commands) >= 12
