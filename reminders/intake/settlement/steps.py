@@ -134,13 +134,13 @@ class Run:
         if self.step != "done":
             raise Refused(f"run {self.id} is not done: step {self.step} is left")
 
-        def end() -> None:
+        def end() -> Report:
             with self._db.transaction() as connection:
                 if not settlement_runs.finish_if_ours(connection, self._db.schema, self.id, self.fence):
                     raise self._lost()
+            return report(self._db, self.id)
 
-        patiently(end, self._workshop.patience, self._workshop.tell)
-        return report(self._db, self.id)
+        return patiently(end, self._workshop.patience, self._workshop.tell)
 
     def let_go(self, why: str | None = None) -> None:
         """Leave the run to whoever asks for it next, who goes on where it stands (Ctrl-C, a fault). Never raises."""

@@ -42,12 +42,12 @@ class Teller:
         places: Places,
     ) -> ReminderRequest:
         """The same for the same decision, whenever it is asked for. Raises `InvalidInput`, `SettingsError`."""
-        tenant, user, destination = rule.tenant_id, rule.user_id, rule.destination
+        tenant, user, destination, zone = rule.tenant_id, rule.user_id, rule.destination, None
         if order is not None and decision.order_reference is not None:
-            tenant, user, destination = order.tenant_id, order.user_id, order.destinations.get(rule.channel)
+            tenant, user, zone = order.tenant_id, order.user_id, order.zone
+            destination = order.destinations.get(rule.channel)
         if tenant is None or user is None or destination is None:
             raise InvalidInput("destination", f"none is known for channel {rule.channel}")
-        zone = order.zone if order is not None else None
         due_at = _due(rule, decided_at, zone)
         return to_request(
             self._provider,

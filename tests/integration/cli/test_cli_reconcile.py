@@ -12,6 +12,7 @@ import psycopg2
 import pytest
 
 from integration.cli.stage import lines, only
+from reminders.ledger import settlement_files as files
 
 EXAMPLE = Path(__file__).resolve().parents[3] / "examples" / "shop"
 FILE = EXAMPLE / "payouts.csv"
@@ -181,6 +182,26 @@ def test_runs_and_files(run, shop):
     assert only(run("reconcile", "--show", oldest["run_id"], "--json"))["run"]["file"] == "payouts.csv"
     assert "stripe  payouts.csv" in run("reconcile", "--runs").stdout
     assert len(lines(run("reconcile", "--runs", "--json", "--limit", 1))) == 1
+
+
+def test_status_says_how_it_stands(run, shop):
+    assert only(run("status", "--json"))["reconciliation"] is None
+    assert "reconciliation" not in run("status").stdout
+    run("reconcile", FILE)
+    found = only(run("status", "--json"))["reconciliation"]
+    assert found.pop("last_finished_at") == only(run("reconcile", "--show", "last", "--json"))["run"]["finished_at"]
+    assert found == {"running": 0, "broken_off": 0, "fetching": 0, "refused": 0}
+    shop.rows("UPDATE reconciliation_runs SET status = 'running', finished_at = NULL, lease_until = now() RETURNING 1")
+    file_id = files.add(
+        shop.database, source="stripe", name="f.csv", actor="beat", url="https://files.example.com/f.csv"
+    )
+    assert re.search(
+        r"^reconciliation +none finished, 1 broken off \(`reminders reconcile --runs`\), 1 being fetched$",
+        run("status").stdout,
+        re.MULTILINE,
+    )
+    files.refuse(shop.database, file_id, "the far side answers 403")
+    assert "1 refused lately (`reminders reconcile --files`)" in run("status").stdout
 
 
 def test_an_upload_is_kept_once_asked_for_by_id(run, shop):

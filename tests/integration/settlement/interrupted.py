@@ -4,6 +4,7 @@ Arguments: Postgres's URL, the file, the point (`before` or `after` the commit o
 """
 
 import sys
+from dataclasses import replace
 from pathlib import Path
 
 from integration.settlement.shop import Shop
@@ -12,7 +13,7 @@ from reminders.ledger.database import Database
 from reminders.settings import Secret, load
 
 url, file, point, step, number = sys.argv[1:]
-left = int(number)
+met: list[str] = []
 
 
 def stay() -> None:
@@ -21,9 +22,8 @@ def stay() -> None:
 
 
 def reached(at: str) -> bool:
-    global left
-    left -= at == step
-    return at == step and not left
+    met.extend([at] * (at == step))
+    return at == step and len(met) == int(number)
 
 
 real_move, real_turn = settlement_runs.move, Run._in_turn
@@ -47,7 +47,6 @@ def in_turn(self, work):
 
 
 settlement_runs.move, Run._in_turn = move, in_turn
-from dataclasses import replace  # noqa: E402
 
 settings = replace(load(), database_url=Secret(url))
 shop = Shop(Database(url, schema="reminders"), settings)

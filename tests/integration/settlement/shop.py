@@ -101,7 +101,13 @@ class Shop:
             return cursor.fetchall() if cursor.description else []
 
     def order(self, reference: str, amount: str = "50.00", **more: Any) -> None:
-        given = {"customer": f"user of {reference}", "currency": "EUR", "zone": None, "hook": HOOK, "payout_expected_at": None}
+        given = {
+            "customer": f"user of {reference}",
+            "currency": "EUR",
+            "zone": None,
+            "hook": HOOK,
+            "payout_expected_at": None,
+        }
         given.update(more)
         names = ", ".join(given)
         self.sql(

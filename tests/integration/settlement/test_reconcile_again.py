@@ -24,7 +24,7 @@ def big_file():
 
 @pytest.fixture
 def filled(shop):
-    for n in range(0, 1_100):
+    for n in range(1_100):
         shop.order(f"o{n}")
     return shop
 
@@ -60,7 +60,9 @@ def test_pages_one_by_one_in_any_order_end_as_the_whole_file(filled):
         filled.run(rows, only_page=page)
     piecemeal = filled.decisions()
     told = filled.reminders()
-    filled.sql("TRUNCATE reminders.settlement_lines, reminders.reconciliation_decisions, reminders.due, reminders.reminders")
+    filled.sql(
+        "TRUNCATE reminders.settlement_lines, reminders.reconciliation_decisions, reminders.due, reminders.reminders"
+    )
     filled.run(rows)
     assert filled.decisions() == piecemeal
     assert filled.reminders() == told
@@ -153,7 +155,13 @@ def test_a_malformed_file_changes_nothing(shop):
     from reminders.intake.settlement.cutting import MalformedFile
 
     good = file_of([Row("l1", "A")])
-    for bad in (b"", good.replace(b"gross", b"brutto"), good + b'po_1,"never closed', good + b"\x00\n", good + b"\xff\n"):
+    for bad in (
+        b"",
+        good.replace(b"gross", b"brutto"),
+        good + b'po_1,"never closed',
+        good + b"\x00\n",
+        good + b"\xff\n",
+    ):
         with pytest.raises(MalformedFile):
             check(io.BytesIO(bad), "f.csv", config().format)
     assert shop.sql("SELECT count(*) FROM reminders.reconciliation_runs") == [(0,)]

@@ -10,7 +10,13 @@ from reminders.intake.settlement.auditing import audit
 from reminders.intake.settlement.files import pages
 from reminders.intake.settlement.running import AlreadyRunning, begin
 
-ROWS = [Row("a", "A"), Row("b", "B", "40.00"), Row("c", "C"), Row("u", "nobody's"), Row("r", "", "-5.00", "refund", charge="ch_c")]
+ROWS = [
+    Row("a", "A"),
+    Row("b", "B", "40.00"),
+    Row("c", "C"),
+    Row("u", "nobody's"),
+    Row("r", "", "-5.00", "refund", charge="ch_c"),
+]
 
 
 @pytest.fixture
@@ -92,7 +98,10 @@ def test_what_a_run_has_in_work_is_left_to_it(told):
     assert check(told).counts == {}
     assert check(told, repair=True).counts == {}
     run.let_go()
-    assert found(check(told)) == {("decision_missing", "settled", "B", False), ("decision_stale", "short_paid", "B", False)}
+    assert found(check(told)) == {
+        ("decision_missing", "settled", "B", False),
+        ("decision_stale", "short_paid", "B", False),
+    }
 
 
 def test_only_one_repairs_at_a_time(told):

@@ -7,13 +7,13 @@ from uuid import uuid4
 import pytest
 
 from integration.settlement.shop import ORDERS, QUERY, Row, file_of
+from reminders.domain.errors import NotFound, SettingsError
 from reminders.intake.settlement import steps
 from reminders.intake.settlement.files import carry_out, pages
 from reminders.intake.settlement.matching import MatcherFault, SqlMatcher, load_matcher
 from reminders.intake.settlement.reporting import report as report_of
 from reminders.intake.settlement.reporting import runs
 from reminders.intake.settlement.running import AlreadyRunning, LostRun, go_on
-from reminders.domain.errors import NotFound, SettingsError
 
 ROWS = [Row("a", "A"), Row("b", "B", "40.00"), Row("u", "nobody's")]
 
@@ -127,7 +127,9 @@ def test_a_matcher_that_ends_the_transaction_is_refused(shop, word):
             return found
 
     shop.order("A")
-    with pytest.raises(MatcherFault, match=r"^Ending.match ended the page's transaction.*neither commit nor roll back$"):
+    with pytest.raises(
+        MatcherFault, match=r"^Ending.match ended the page's transaction.*neither commit nor roll back$"
+    ):
         shop.run(ROWS, matcher=Ending(QUERY))
     assert shop.decisions() == shop.reminders() == set()
 
@@ -173,7 +175,9 @@ def test_what_a_matcher_must_not_give_is_told(shop, query, fault):
 def test_a_matcher_that_gives_the_same_overdue_orders_for_ever_is_stopped(shop):
     shop.order("A", payout_expected_at=shop.sql("SELECT now() - interval '9 days'")[0][0])
     endless = f"SELECT *, 'shop' AS tenant_id, customer AS user_id FROM {ORDERS} WHERE payout_expected_at < :before LIMIT :limit"
-    with pytest.raises(MatcherFault, match=r"^SqlMatcher.expected gave order 'A' again; it must give those beyond `after`$"):
+    with pytest.raises(
+        MatcherFault, match=r"^SqlMatcher.expected gave order 'A' again; it must give those beyond `after`$"
+    ):
         shop.run([], matcher=SqlMatcher(QUERY, endless))
 
 

@@ -12,7 +12,9 @@ def test_an_order_paid_in_full_is_settled_and_its_customer_told(shop):
     assert shop.decisions() == {("settled", "A", None, "po_1", "EUR", Decimal(50), None, Decimal(50), None)}
     assert shop.reminders() == {("settled", "user of A", "A", "settled:po_1", "50.00")}
     assert (report.run.state, report.run.read, report.run.new) == ("finished", 2, 2)
-    assert [(each.category, each.currency, each.count, each.gross, each.fee, each.net) for each in report.categories] == [
+    assert [
+        (each.category, each.currency, each.count, each.gross, each.fee, each.net) for each in report.categories
+    ] == [
         ("charge", "EUR", 1, Decimal("50.00"), Decimal("1.50"), Decimal("48.50")),
         ("payout", "EUR", 1, Decimal("-48.50"), Decimal(0), Decimal("-48.50")),
     ]
