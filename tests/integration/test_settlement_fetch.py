@@ -98,6 +98,28 @@ def test_time_that_is_over_is_no_fault(database, serve, ask):
     assert fetch(database, file_id) == Slice("complete")
 
 
+@pytest.mark.parametrize("chunked", [False, True])
+def test_what_comes_late_in_its_slice_is_completed_in_the_next(database, serve, ask, chunked):
+    server = serve(content(2_500), chunked=chunked)
+    file_id = ask(server)
+    real = fetching.Receiver.take
+    slow = iter([0.0])
+
+    def take(receiver, piece):
+        started = fetching.time.monotonic() + next(slow, -1.0) + 0.3
+        while fetching.time.monotonic() < started:
+            pass
+        real(receiver, piece)
+
+    with pytest.MonkeyPatch.context() as patched:
+        patched.setattr(fetching.Receiver, "take", take)
+        assert fetch(database, file_id, seconds=0.6) == Slice("more")
+    file = kept.read(database, file_id)
+    assert (file.status, file.size, file.total) == ("receiving", len(server.content), len(server.content))
+    assert fetch(database, file_id) == Slice("complete")
+    assert len(server.asked) == 1
+
+
 def refused(database, file_id, slice_):
     assert slice_.state == "over"
     file = kept.read(database, file_id)

@@ -32,6 +32,7 @@ class Receiver:
         self._file_id = file.id
         self._form = form
         self._kept = self.size = file.size
+        self._kept_total = file.total
         self._pages: list[FilePage] = []
         self.total = file.total
         self.etag = file.etag
@@ -51,7 +52,7 @@ class Receiver:
 
     def keep(self) -> None:
         """Commit what was taken, so that the next slice can go on from there. Raises `LostFile`."""
-        if self.size > self._kept:
+        if self.size > self._kept or self.total != self._kept_total:
             self._append(self._cutter.state)
 
     def complete(self) -> None:
@@ -78,7 +79,7 @@ class Receiver:
         )
         if not settlement_files.append(self._database, self._file_id, self._kept, received):
             raise LostFile("another process receives this file, or it was given up")
-        self._kept = self.size
+        self._kept, self._kept_total = self.size, self.total
         self._pages.clear()
 
     def _check_header(self) -> None:

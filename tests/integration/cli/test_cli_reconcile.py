@@ -12,6 +12,9 @@ import psycopg2
 import pytest
 
 from integration.cli.stage import lines, only
+from reminders.cli import reconcile_file
+from reminders.domain.errors import ServiceUnavailable
+from reminders.intake import progress
 from reminders.ledger import settlement_files as files
 
 EXAMPLE = Path(__file__).resolve().parents[3] / "examples" / "shop"
@@ -352,6 +355,29 @@ def test_a_matcher_that_cannot_be_had_or_fails_is_named(run, shop, tmp_path):
     assert (result.exit_code, "shop.nothing" in result.stderr) == (1, True)
     assert "Traceback" not in result.stderr
     assert shop.count("reconciliation_decisions") == 0
+
+
+def test_progress_is_told_on_standard_error(run, shop, monkeypatch, tmp_path):
+    large = tmp_path / "large.csv"
+    row = ROWS[0].replace("txn_0001", "txn_x{0}")
+    large.write_text(HEADER + "".join(row.format(number) for number in range(1_500)))
+    monkeypatch.setattr(progress, "EVERY", -1.0)
+    told = run("reconcile", large).stderr.splitlines()
+    assert told[0] == "reconcile: 1,500 records on 2 pages checked"
+    assert re.fullmatch(r"reconcile: 1,000 records, [\d,]+/s, 100%, about 0 s left", told[1])
+    assert told[2] == "reconcile: 1,500 records read; deciding, 1 page of orders"
+
+
+def test_an_outage_says_how_to_go_on(run, shop, monkeypatch):
+    def away(*_):
+        raise ServiceUnavailable("Postgres does not answer")
+
+    monkeypatch.setattr(reconcile_file, "carry_out", away)
+    result = run("reconcile", FILE)
+    assert (result.exit_code, result.stderr) == (
+        1,
+        "Postgres does not answer\nThe run stands behind page 0 of 1; run the same command again to go on: nothing is done twice\n",
+    )
 
 
 def test_names_of_bytes_that_are_no_text(process, shop, tmp_path):
