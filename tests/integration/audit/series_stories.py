@@ -7,7 +7,6 @@ from typing import Any
 
 import reminders
 from integration.audit.aging import DAY
-from integration.ledger.world import NOW
 
 
 def series(w, **changed: Any):
@@ -64,7 +63,7 @@ def skipped(w):
 
 def moved(w):
     made = series(w)
-    w.committed(reminders.move_occurrence, made.id, made.next_at, due_at=NOW + timedelta(days=3))
+    w.committed(reminders.move_occurrence, made.id, made.next_at, due_at=w.now + timedelta(days=3))
 
 
 def resumed(w):

@@ -16,7 +16,7 @@ from integration.audit.series_stories import only_series, with_a_turn_moved
 from integration.audit.series_stories import planned as planned_by_a_series
 from integration.audit.settlement_stories import SETTLEMENT_PLANTS
 from integration.audit.template_stories import written
-from integration.ledger.world import CLAIM, NOW, REDELIVER, RETRY
+from integration.ledger.world import CLAIM, REDELIVER, RETRY
 from reminders.domain.errors import InvalidInput
 from reminders.domain.outcomes import Delivered
 from reminders.ledger.audit import CHECKS
@@ -102,14 +102,14 @@ def repeated_at_last(w):
 
 def moved(w):
     made = w.ended(AGAIN)
-    w.committed(reminders.reschedule, made.id, due_at=NOW + timedelta(days=1))
+    w.committed(reminders.reschedule, made.id, due_at=w.now + timedelta(days=1))
     return made
 
 
 def with_own_secret(w):
     rotated(w, SecretPlace("tenant-z", "log"))
     rotated(w)
-    return w.schedule(due_at=NOW + timedelta(days=40))
+    return w.schedule(due_at=w.now + timedelta(days=40))
 
 
 def a_second_letter(w):
@@ -242,7 +242,7 @@ def with_neighbours(world):
     world.ended(LOST, DONE)
     world.ended(NO)
     world.ended(LOST, deduplicates=False)
-    world.schedule(due_at=NOW + timedelta(days=40))
+    world.schedule(due_at=world.now + timedelta(days=40))
 
 
 def test_every_check_is_planted():
