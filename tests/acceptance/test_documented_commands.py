@@ -112,7 +112,9 @@ def newcomer(home: Path, tmp_path: Path) -> Iterator[Newcomer]:
     for name, text in TEMPLATE.items():
         (tmp_path / name).write_text(text)
     (tmp_path / "suppressions.csv").write_text(SUPPRESSIONS)
-    shutil.copytree(ROOT / "examples", tmp_path / "examples")
+    shutil.copytree(ROOT / "examples" / "shop", tmp_path / "examples" / "shop")
+    for file in (tmp_path / "examples" / "shop").iterdir():
+        file.write_text(file.read_text().replace("8780", str(port)))
     newcomer = Newcomer(tmp_path, home, port)
     yield newcomer
     newcomer.leave()
