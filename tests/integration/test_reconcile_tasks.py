@@ -7,6 +7,7 @@ from dataclasses import replace
 from datetime import UTC, date, datetime
 from functools import lru_cache
 from pathlib import Path
+from uuid import UUID
 
 import psycopg2
 import pytest
@@ -20,7 +21,9 @@ from reminders.domain.errors import NotFound, Refused, SettingsError
 from reminders.intake.settlement import fetching
 from reminders.intake.settlement.config import Nightly
 from reminders.intake.settlement.fetching import Access
+from reminders.intake.settlement.files import check
 from reminders.intake.settlement.reporting import runs
+from reminders.intake.settlement.running import begin
 from reminders.intake.settlement.stepping import last_night, tonight
 from reminders.ledger import settlement_files as kept
 from reminders.settings import Secret
@@ -115,6 +118,20 @@ def test_an_uploaded_file(stage, sent, run_upload):
     reconcile_tasks.reconcile(file=file_id, actor="bea")
     work_off(sent)
     assert state(stage) == ([("finished", 11, 0), ("finished", 11, 11)], 5)
+
+
+def test_what_somebody_runs_from_elsewhere_is_looked_at_again(stage, sent, run_upload):
+    file_id = run_upload()
+    workshop = reconcile_tasks.workshop()
+    with (EXAMPLE / "payouts.csv").open("rb") as stream:
+        checked = check(stream, "payouts.csv", workshop.config.format)
+    other = begin(workshop, checked.file, actor="bea")
+    reconcile_tasks.reconcile(file=file_id, actor="ada")
+    assert sent == [({"file": file_id}, 60.0)]
+    other.let_go("Ctrl-C")
+    work_off(sent)
+    assert state(stage) == ([("finished", 11, 11)], 5)
+    assert kept.read(stage.database, UUID(file_id)).status == "done"
 
 
 @pytest.fixture

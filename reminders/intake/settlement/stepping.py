@@ -18,7 +18,7 @@ from reminders.intake.settlement.cutting import FilePage, MalformedFile
 from reminders.intake.settlement.fetching import Access, fetch_slice, shown_name
 from reminders.intake.settlement.matching import MatcherFault
 from reminders.intake.settlement.reporting import Report
-from reminders.intake.settlement.running import AlreadyRunning, LostRun, Run, RunFile, Workshop, begin, go_on
+from reminders.intake.settlement.running import LEASE, AlreadyRunning, LostRun, Run, RunFile, Workshop, begin, go_on
 from reminders.ledger import settlement_files
 from reminders.ledger.settlement_files import StoredFile
 from reminders.providers.file_fetch import check_url
@@ -117,7 +117,8 @@ def _begin(workshop: Workshop, file: StoredFile, actor: str) -> Next | None:
     run = begin(workshop, RunFile(file.name, file.sha256.hex(), file.pages, file.records), actor=actor)
     if isinstance(run, AlreadyRunning):
         logger.info("reconcile.already_running file=%s run=%s", file.id, run.run_id)
-        return None
+        # Of a file that nobody has begun, somebody runs the same content from elsewhere, and may break off.
+        return Next(file.id, wait=LEASE.total_seconds()) if file.status == "ready" else None
     # Crash here: the run's lease ends, and the message, or the look at what was left alone, takes it over.
     settlement_files.start(workshop.database, file.id, run.id)
     return Next(file.id, run.id, run.fence)
