@@ -98,15 +98,21 @@ CANCEL = Statement(
 )
 
 
-# Of identities that something else was asked for before: the reminder, and whether it says the same. Null: it was purged.
-STANDS_ALREADY = Statement(
-    "reconciliation_stands_already",
-    """
-SELECT i.identity, COALESCE(r.id, k.reminder_id)::text, r.data = i.content::jsonb
-FROM unnest(:identities, :contents) AS i (identity, content)
-LEFT JOIN {s}.reminders r ON r.identity_key = decode(i.identity, 'hex')
-LEFT JOIN {s}.keys_seen k ON k.identity_key = decode(i.identity, 'hex') AND r.id IS NULL
-WHERE r.id IS NOT NULL OR k.reminder_id IS NOT NULL
+# What stands where a decision's reminder was asked for and not made: the `same`, `ours` with other content, an `other`, or
+# what was `purged`.
+FOUND = Statement(
+    "reconciliation_found",
+    f"""
+SELECT d.identity, d.reminder_id::text,
+       CASE WHEN r.id IS NULL THEN 'purged' WHEN r.data = d.content::jsonb THEN 'same'
+            WHEN jsonb_exists(r.data, 'decision') THEN 'ours' ELSE 'other' END,{STANDING_OF_REMINDER}
+FROM (
+    SELECT i.identity, i.content, COALESCE(
+               (SELECT id FROM {{s}}.reminders WHERE identity_key = decode(i.identity, 'hex')),
+               (SELECT reminder_id FROM {{s}}.keys_seen WHERE identity_key = decode(i.identity, 'hex'))) AS reminder_id
+    FROM unnest(:identities, :contents) AS i (identity, content)
+) d{WITH_REMINDERS}
+WHERE d.reminder_id IS NOT NULL
 """,
     {"identities": "text[]", "contents": "text[]"},
 )
@@ -138,6 +144,15 @@ class Record:
     reminder_id: UUID | None = None
     identity_key: bytes | None = None
     standing: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class FoundReminder:
+    """A reminder under an identity: whether it says what is asked for now, and how it stands, as `Record.standing`."""
+
+    id: UUID
+    says: Literal["same", "ours", "other", "purged"]
+    standing: str
 
 
 def recorded(
@@ -175,16 +190,18 @@ def cancel_many(connection: DriverConnection, schema: str, reminders: Sequence[U
     return {UUID(reminder): answer or f"is {standing}" for reminder, answer, standing in rows}
 
 
-def stand_already(
+def found(
     connection: DriverConnection, schema: str, requests: Sequence[ReminderRequest]
-) -> Mapping[bytes, tuple[UUID, bool | None]]:
-    """By identity the reminders that stand where these were asked for, and whether they say the same; None once purged."""
+) -> Mapping[bytes, FoundReminder]:
+    """By identity, the reminders that stand where these were asked for and not made."""
     if not requests:
         return {}
     identities = [request.identity_key.hex() for request in requests]
     contents = [request.data for request in requests]
-    rows = fetch(connection, schema, STANDS_ALREADY, identities=identities, contents=contents)
-    return {bytes.fromhex(identity): (UUID(reminder), same) for identity, reminder, same in rows}
+    rows = fetch(connection, schema, FOUND, identities=identities, contents=contents)
+    return {
+        bytes.fromhex(identity): FoundReminder(UUID(each), says, standing) for identity, each, says, standing in rows
+    }
 
 
 def locked(connection: DriverConnection, schema: str, reminders: Sequence[UUID]) -> Mapping[UUID, str]:

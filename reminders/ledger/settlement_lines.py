@@ -65,9 +65,9 @@ WITH affected AS (
     SELECT line_id FROM {{s}}.settlement_lines WHERE source = :source AND charge_id = ANY (:charges) AND order_reference IS NULL
 ), keyed AS MATERIALIZED (
     SELECT l.line_id, l.group_key AS was, COALESCE('{OF_ORDER}' || l.order_reference, '{OF_ORDER}' || (
-               SELECT c.order_reference FROM {{s}}.settlement_lines c
+               SELECT (array_agg(c.order_reference ORDER BY c.line_id))[1] FROM {{s}}.settlement_lines c
                WHERE c.source = :source AND c.charge_id = l.charge_id AND c.category = 'charge' AND c.order_reference IS NOT NULL
-               ORDER BY c.line_id LIMIT 1), '{OF_LINE}' || l.line_id) AS key
+           ), '{OF_LINE}' || l.line_id) AS key
     FROM affected a JOIN {{s}}.settlement_lines l ON l.source = :source AND l.line_id = a.line_id
 ), moved AS (
     UPDATE {{s}}.settlement_lines l SET group_key = k.key FROM keyed k

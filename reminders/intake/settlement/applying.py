@@ -23,7 +23,7 @@ from reminders.ledger import calendars, scheduling, settlement_decisions
 from reminders.ledger.allowed_places import allowed_to
 from reminders.ledger.savepoint import savepoint
 from reminders.ledger.scheduling import ScheduledReminder
-from reminders.ledger.settlement_decisions import Outcome, Record
+from reminders.ledger.settlement_decisions import FoundReminder, Outcome, Record
 
 BATCH = 1000
 """Reminders scheduled in one round trip."""
@@ -61,6 +61,8 @@ class _Draft:
     outcome: Outcome
     notes: list[str] = field(default_factory=list)
     request: ReminderRequest | None = None
+    met: FoundReminder | None = None
+    """What stood where its reminder was to be made, and is to be brought to it."""
 
     @property
     def standing(self) -> str | None:
@@ -87,6 +89,8 @@ class _Draft:
     def may_be_brought(self) -> bool:
         """What a person cancelled is not brought back."""
         before = self.item.before
+        if self.met is not None:
+            return True
         if before is None or self.request is None or self.is_new:
             return False
         by_run = before.told == "refused" or (before.withdrawn_at is not None and before.told_reason == BY_RUN)
@@ -112,7 +116,7 @@ class Applying:
                 self._ask(draft, places)
         self._cancel(connection, [draft for draft in drafts if draft.is_over])
         self._insert(connection, [draft for draft in drafts if draft.is_new])
-        self._bring(connection, [draft for draft in drafts if draft.request is not None and not draft.is_new])
+        self._bring(connection, [draft for draft in drafts if draft.request and (draft.met or not draft.is_new)])
         changed = [draft.record for draft in drafts if draft.item.action != "keep"]
         settlement_decisions.save(connection, self._schema, self._config.source, changed)
         done = [Applied(each.item, each.outcome, each.record, "; ".join(each.notes) or None) for each in drafts]
@@ -167,15 +171,16 @@ class Applying:
             for start in range(0, len(requests), BATCH)
             for answer in self._answers(connection, requests[start : start + BATCH])
         ]
-        refused = [request for request, answer in zip(requests, answers, strict=True) if isinstance(answer, Conflict)]
-        standing = settlement_decisions.stand_already(connection, self._schema, refused)
+        others = [request for request, answer in zip(requests, answers, strict=True) if not _is_made(answer)]
+        found = settlement_decisions.found(connection, self._schema, others)
         for draft, request, answer in zip(drafts, requests, answers, strict=True):
-            if isinstance(answer, ScheduledReminder):
+            met = found.get(request.identity_key)
+            if isinstance(answer, ScheduledReminder) and _is_made(answer):
                 _scheduled(draft, request, answer.id)
-            elif isinstance(answer, Conflict) and request.identity_key in standing:
-                _found(draft, request, answer, *standing[request.identity_key])
-            else:
+            elif met is None or met.says == "other":
                 _refuse(draft, str(answer))
+            else:
+                _meet(draft, request, met)
 
     def _answers(
         self, connection: DriverConnection, requests: Sequence[ReminderRequest]
@@ -201,8 +206,9 @@ class Applying:
         for draft in drafts:
             reminder, request = draft.record.reminder_id, draft.request
             now = standing.get(reminder) if reminder is not None else None
-            if reminder is None or request is None or now is None or now != draft.standing:
-                _leave(draft, _ENDED_OTHERWISE.get(now or draft.standing or "", f"is {now or draft.standing}"))
+            expected = draft.standing if draft.met is None else draft.met.standing
+            if reminder is None or request is None or now is None or now != expected:
+                _leave(draft, _ENDED_OTHERWISE.get(now or expected or "", f"is {now or expected}"))
                 continue
             try:
                 calendars.bring(connection, self._schema, reminder, request)
@@ -248,16 +254,19 @@ def _scheduled(draft: _Draft, request: ReminderRequest, reminder: UUID) -> None:
         draft.notes.append("another reminder is scheduled for it")
 
 
-def _found(
-    draft: _Draft, request: ReminderRequest, conflict: Conflict, reminder: UUID, says_the_same: bool | None
-) -> None:
-    """What was told before its decision was forgotten is not told again; what the application made is not ours."""
-    if says_the_same is False:
-        _refuse(draft, str(conflict))
-        return
-    _scheduled(draft, request, reminder)
-    if says_the_same is None:
-        _leave(draft, _ENDED_OTHERWISE["purged"])
+def _is_made(answer: ScheduledReminder | Conflict | str) -> bool:
+    return isinstance(answer, ScheduledReminder) and answer.created
+
+
+def _meet(draft: _Draft, request: ReminderRequest, met: FoundReminder) -> None:
+    """What was told before its decision was forgotten is not told again; what a run cancelled for another one comes back."""
+    _scheduled(draft, request, met.id)
+    if (met.standing == "cancelled" and draft.item.before is not None) or (
+        met.standing == "live" and met.says == "ours"
+    ):
+        draft.met = met
+    elif met.says != "same":
+        _leave(draft, _ENDED_OTHERWISE.get(met.standing, f"is {met.standing}"))
 
 
 def _refuse(draft: _Draft, why: str) -> None:

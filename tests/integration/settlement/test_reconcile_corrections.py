@@ -155,6 +155,26 @@ def test_a_line_that_moves_to_another_order_takes_its_reminder_along(paid):
     )
 
 
+def test_a_line_that_moves_to_another_order_and_back_is_told_to_the_first_again(paid):
+    paid.run([changed(paid.rows[3], order="A")])
+    report = paid.run([changed(paid.rows[3], order="C", gross="-6.00")])
+    assert {each for each in paid.reminders() if each[0] == "refunded"} == {
+        ("refunded", "user of C", "C", "refunded:r", "6.00")
+    }
+    assert {each[:3] for each in paid.reminders("cancelled")} == {("refunded", "user of A", "A")}
+    assert change_of(report, "refunded").note.endswith(
+        "order was A, is C; its reminder: cancelled; another reminder is scheduled for it; its reminder was brought to it"
+    )
+    paid.deliver("refunded")
+    paid.run([changed(paid.rows[3], order="A")])
+    paid.deliver("refunded")
+    paid.run([changed(paid.rows[3], order="C", gross="-7.00")])
+    assert "refunded" not in {each[0] for each in paid.reminders()}
+    assert paid.sql("SELECT told, told_reason FROM reminders.reconciliation_decisions WHERE name = 'refunded'") == [
+        ("left", "is delivered")
+    ]
+
+
 def test_a_charge_that_appears_late_names_the_order_of_its_refund(shop):
     shop.order("A")
     shop.run([Row("r", "", "-5.00", "refund", charge="ch_a")])
