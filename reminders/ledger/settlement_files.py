@@ -108,27 +108,6 @@ SELECT 1 FROM refused
     {"id": "uuid", "reason": "text"},
 )
 
-START = Statement(
-    "settlement_file_start",
-    """
-UPDATE {s}.reconciliation_files SET status = 'running', run_id = :run, touched_at = clock_timestamp()
-WHERE id = :id AND status IN ('ready', 'running', 'done')
-RETURNING 1
-""",
-    {"id": "uuid", "run": "uuid"},
-)
-
-STEP = Statement(
-    "settlement_file_step",
-    """
-UPDATE {s}.reconciliation_files
-SET status = CASE WHEN :done THEN 'done' ELSE status END, touched_at = clock_timestamp()
-WHERE id = :id AND status = 'running' AND run_id = :run
-RETURNING 1
-""",
-    {"id": "uuid", "run": "uuid", "done": "boolean"},
-)
-
 PAGES = Statement(
     "settlement_file_pages",
     """
@@ -142,17 +121,6 @@ PAGE_DIGESTS = Statement(
     "settlement_file_page_digests",
     "SELECT sha256(content) FROM {s}.reconciliation_file_pages WHERE file_id = :id ORDER BY number",
     {"id": "uuid"},
-)
-
-LEFT_ALONE = Statement(
-    "settlement_file_left_alone",
-    """
-SELECT id::text, run_id::text FROM {s}.reconciliation_files
-WHERE status IN ('receiving', 'running') AND (status = 'running' OR url IS NOT NULL)
-  AND touched_at < clock_timestamp() - make_interval(secs => :idle)
-ORDER BY touched_at LIMIT 100
-""",
-    {"idle": "float8"},
 )
 
 
@@ -280,16 +248,6 @@ def refuse(database: Database, file_id: UUID, reason: str) -> bool:
     return bool(database.fetch(REFUSE, id=str(file_id), reason=reason))
 
 
-def start(database: Database, file_id: UUID, run_id: UUID) -> bool:
-    """A run works on it. False if it is not complete."""
-    return bool(database.fetch(START, id=str(file_id), run=str(run_id)))
-
-
-def step(database: Database, file_id: UUID, run_id: UUID, *, done: bool) -> bool:
-    """Its run has gone on, or is done. False if another run works on it."""
-    return bool(database.fetch(STEP, id=str(file_id), run=str(run_id), done=done))
-
-
 def pages_after(database: Database, file_id: UUID, number: int, limit: int = 1) -> list[StoredPage]:
     """The next pages behind this number, in order."""
     rows = database.fetch(PAGES, id=str(file_id), after=number, limit=limit)
@@ -299,11 +257,6 @@ def pages_after(database: Database, file_id: UUID, number: int, limit: int = 1) 
 def page_digests(database: Database, file_id: UUID) -> list[bytes]:
     """The SHA-256 of each page, in order, worked out where the pages are."""
     return [bytes(digest) for (digest,) in database.fetch(PAGE_DIGESTS, id=str(file_id))]
-
-
-def left_alone(database: Database, idle: float) -> list[tuple[UUID, UUID | None]]:
-    """Files, with their runs, at which nobody has worked for `idle` seconds, though they are not done."""
-    return [(UUID(row[0]), UUID(row[1]) if row[1] else None) for row in database.fetch(LEFT_ALONE, idle=idle)]
 
 
 def _bytes(raw: bytes | None) -> Any:

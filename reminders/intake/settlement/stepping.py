@@ -19,7 +19,7 @@ from reminders.intake.settlement.fetching import Access, fetch_slice, shown_name
 from reminders.intake.settlement.matching import MatcherFault
 from reminders.intake.settlement.reporting import Report
 from reminders.intake.settlement.running import LEASE, AlreadyRunning, LostRun, Run, RunFile, Workshop, begin, go_on
-from reminders.ledger import settlement_files
+from reminders.ledger import settlement_file_work, settlement_files
 from reminders.ledger.settlement_files import StoredFile
 from reminders.providers.file_fetch import check_url
 
@@ -77,7 +77,7 @@ def step(workshop: Workshop, access: Access, now: Next, *, actor: str | None = N
 
 def left_alone(workshop: Workshop, idle: float) -> list[Next]:
     """Files at which nobody has worked for so many seconds, though they are not done: their messages are lost."""
-    return [Next(file_id) for file_id, _ in settlement_files.left_alone(workshop.database, idle)]
+    return [Next(file_id) for file_id, _ in settlement_file_work.left_alone(workshop.database, idle)]
 
 
 def tonight(workshop: Workshop, access: Access, nightly: Nightly, now: datetime) -> Next | None:
@@ -120,7 +120,7 @@ def _begin(workshop: Workshop, file: StoredFile, actor: str) -> Next | None:
         # Of a file that nobody has begun, somebody runs the same content from elsewhere, and may break off.
         return Next(file.id, wait=LEASE.total_seconds()) if file.status == "ready" else None
     # Crash here: the run's lease ends, and the message, or the look at what was left alone, takes it over.
-    settlement_files.start(workshop.database, file.id, run.id)
+    settlement_file_work.start(workshop.database, file.id, run.id)
     return Next(file.id, run.id, run.fence)
 
 
@@ -134,7 +134,7 @@ def _go_on(workshop: Workshop, file: StoredFile, run_id: UUID, fence: int) -> Ne
     except MatcherFault as error:
         logger.error("reconcile.matcher_fault file=%s run=%s: %s", file.id, run_id, " ".join(str(error).split()))  # noqa: TRY400
         return None
-    settlement_files.step(workshop.database, file.id, run_id, done=done is not None)
+    settlement_file_work.step(workshop.database, file.id, run_id, done=done is not None)
     if done is None:
         return Next(file.id, run_id, fence)
     _log(file, done)

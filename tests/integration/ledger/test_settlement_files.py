@@ -6,6 +6,7 @@ from uuid import uuid4
 import pytest
 
 from reminders.domain.errors import NotFound
+from reminders.ledger import settlement_file_work as work
 from reminders.ledger import settlement_files as kept
 from reminders.ledger.settlement_files import Received, StoredPage
 
@@ -71,28 +72,28 @@ def test_what_is_refused_keeps_its_reason_and_nothing_else(database):
     assert kept.pages_after(database, file_id, 0) == []
     assert not kept.refuse(database, file_id, "again")
     assert not kept.append(database, file_id, 50, received(60))
-    assert not kept.start(database, file_id, uuid4())
+    assert not work.start(database, file_id, uuid4())
 
 
 def complete(database, **changes):
     file_id = add(database, **changes)
     kept.append(database, file_id, 0, received(9, page(1)))
-    assert not kept.start(database, file_id, uuid4())
+    assert not work.start(database, file_id, uuid4())
     kept.finish(database, file_id, 9, SHA)
     return file_id
 
 
 def test_only_its_own_run_moves_it_on(database):
     file_id, first, second = complete(database), uuid4(), uuid4()
-    assert kept.start(database, file_id, first)
-    assert kept.step(database, file_id, first, done=False)
-    assert kept.start(database, file_id, second)
-    assert not kept.step(database, file_id, first, done=True)
-    assert kept.step(database, file_id, second, done=True)
-    assert not kept.step(database, file_id, second, done=True)
+    assert work.start(database, file_id, first)
+    assert work.step(database, file_id, first, done=False)
+    assert work.start(database, file_id, second)
+    assert not work.step(database, file_id, first, done=True)
+    assert work.step(database, file_id, second, done=True)
+    assert not work.step(database, file_id, second, done=True)
     assert kept.read(database, file_id).status == "done"
     assert not kept.refuse(database, file_id, "too late")
-    assert kept.start(database, file_id, uuid4())
+    assert work.start(database, file_id, uuid4())
 
 
 def test_of_a_night_there_is_one_file_of_a_source(database):
@@ -117,11 +118,11 @@ def test_what_nobody_works_on_is_found(database):
     )
     run = uuid4()
     for each in (running, done):
-        kept.start(database, each, run)
-    kept.step(database, done, run, done=True)
-    assert kept.left_alone(database, 60) == []
-    assert kept.left_alone(database, -1) == [(receiving, None), (running, run)]
-    assert {uploading, ready}.isdisjoint(dict(kept.left_alone(database, -1)))
+        work.start(database, each, run)
+    work.step(database, done, run, done=True)
+    assert work.left_alone(database, 60) == []
+    assert work.left_alone(database, -1) == [(receiving, None), (running, run)]
+    assert {uploading, ready}.isdisjoint(dict(work.left_alone(database, -1)))
 
 
 def test_an_unknown_file(database):
