@@ -176,12 +176,14 @@ def _record_pause(
     except BROKEN:
         # An edit may cure it, and then it is noted.
         return
-    moved_on = {each.recurrence_id for each in coming(connection, schema, [series])[series.id] if each.moved}
-    passed = [turn for turn in passed if turn.recurrence_id not in moved_on]
-    for recurrence_id, at, moved in run(WITHDRAWN, series=str(series.id), until=series.now):
+    moved = {each.recurrence_id for each in coming(connection, schema, [series])[series.id] if each.moved}
+    moved_into_it: list[Turn] = []
+    for recurrence_id, at, said in run(WITHDRAWN, series=str(series.id), until=series.now):
         # Its time is the row's, where a person had moved it into the pause.
-        if moved and recurrence_id not in series.skipped:
-            passed.append(Turn(at.astimezone(UTC), at.replace(tzinfo=None), recurrence_id))
+        if said and recurrence_id not in series.skipped:
+            moved.add(recurrence_id)
+            moved_into_it.append(Turn(at.astimezone(UTC), at.replace(tzinfo=None), recurrence_id))
+    passed = [turn for turn in passed if turn.recurrence_id not in moved] + moved_into_it
     record_skips(
         connection, schema, [(series, each) for each in skips([(turn, "paused") for turn in passed], series.now)]
     )
