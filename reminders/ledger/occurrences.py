@@ -70,15 +70,6 @@ WHERE series_id = :series AND due_at <= :until AND withdrawn_at IS NOT NULL FOR 
     {"series": "uuid", "until": "timestamptz"},
 )
 
-GIVE_UP_WITHDRAWN = Statement(
-    "occurrences_given_up",
-    """
-UPDATE {s}.reminders SET withdrawn_at = NULL
-WHERE series_id = :series AND due_at <= :until AND withdrawn_at IS NOT NULL AND recurrence_id <> ALL(:skipped) RETURNING 1
-""",
-    {"series": "uuid", "until": "timestamptz", "skipped": "text[]"},
-)
-
 
 @dataclass(frozen=True, slots=True)
 class Occurrence:

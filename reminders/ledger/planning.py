@@ -72,7 +72,9 @@ WHERE s.id = i.id AND s.status IN ('active', 'ended') RETURNING 1
 PUT_OFF = Statement(
     "series_put_off",
     """
-UPDATE {s}.series SET plan_at = COALESCE(:now, clock_timestamp()) + make_interval(secs => :seconds), fault = :fault
+UPDATE {s}.series
+SET planned_until = LEAST(planned_until, plan_at), plan_at = COALESCE(:now, clock_timestamp()) + make_interval(secs => :seconds),
+    fault = :fault
 WHERE id = :id AND status = 'active' RETURNING 1
 """,
     {"id": "uuid", "now": "timestamptz", "seconds": "float8", "fault": "text"},

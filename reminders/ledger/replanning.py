@@ -59,7 +59,9 @@ def decided_anew(series: Series, standing: Sequence[Occurrence], given: frozense
 
     `standing` are its occurrences that are due later than now; `given` is as `replan` takes it.
     """
-    active = series.plan_at is not None
-    since = min(series.planned_until, series.now) if active else series.now
+    since = series.now
+    if series.plan_at is not None:
+        # One that is to be planned anew was decided by what it was before until that was asked for.
+        since = max(series.created_at, min(series.planned_until, series.plan_at, series.now))
     ahead = frozenset(each.recurrence_id for each in standing if each.live is not None and not each.moved)
     return plan(series.when(), since, series.now, Before(series.zone_before, ahead, given))

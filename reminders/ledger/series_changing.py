@@ -20,7 +20,6 @@ from reminders.ledger import changing
 from reminders.ledger.caller import CallersConnection, fetch
 from reminders.ledger.changing import CancelResult
 from reminders.ledger.occurrences import (
-    GIVE_UP_WITHDRAWN,
     OPEN,
     WITHDRAWN,
     bring,
@@ -187,7 +186,6 @@ def _record_pause(
     record_skips(
         connection, schema, [(series, each) for each in skips([(turn, "paused") for turn in passed], series.now)]
     )
-    run(GIVE_UP_WITHDRAWN, series=str(series.id), until=series.now, skipped=list(series.skipped))
     run(SET_STATUS, id=str(series.id), status="paused", until=series.now, zone=series.effective_zone)
 
 

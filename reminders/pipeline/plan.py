@@ -131,15 +131,16 @@ def plan(when: When, until: datetime, now: datetime, before: Before | None = Non
 
 
 def undecided(when: When, until: datetime, now: datetime, before: Before) -> Iterator[Occurrence]:
-    """The turns that were later than `until` by the clocks of before, and all that are later than `now`, in order.
+    """The turns that are later than `until` by the clocks of before, or by those of now, in order.
 
-    A turn is the same one wherever its zone is: other clocks may have jumped over it, or have it come a second time.
+    A turn is the same one wherever its zone is: other clocks may have jumped over it, or have it come a second time. What is
+    a reminder already stays one.
     """
     reached = False
     for turn in when.since(until - ZONES_APART):
         reached = reached or turn.recurrence_id in before.ahead
         if turn.at <= now:
-            if not reached and turn.in_zone(before.zone) <= until:
+            if not reached and max(turn.at, turn.in_zone(before.zone)) <= until:
                 continue
             if before.given is not None and turn.recurrence_id not in before.given | before.ahead:
                 continue

@@ -12,7 +12,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 import reminders
-from integration.ledger.series_stage import NOON, SeriesStage
+from integration.ledger.series_stage import DAY, NOON, SeriesStage
 from reminders.calendar.recurrence import Occurrence, Recurrence
 from reminders.domain.errors import InvalidInput, NotFound, Refused
 from reminders.ledger import replan_all, series_changing, series_turns
@@ -92,10 +92,11 @@ class Account:
     def jumped(self, before: Recurrence) -> None:
         """What another zone has put into the past, though its time had not come by the zone before, has come due."""
         after = self.recurrence()
-        near = timedelta(days=2)
-        later = {turn.recurrence_id for turn in between(before, self.now, self.now + near)}
-        passed = {turn.recurrence_id for turn in between(after, self.now - near, self.now)}
+        later = {turn.recurrence_id for turn in between(before, self.now, self.now + 2 * DAY)}
+        passed = {turn.recurrence_id for turn in between(after, self.now - 2 * DAY, self.now)}
         self.due |= later & passed
+        # And what it has put into the future has yet to come.
+        self.due -= {turn.recurrence_id for turn in between(after, self.now, self.now + 2 * DAY)}
 
     def tell(self, what: str, said: object) -> None:
         if what == "wait":
@@ -118,16 +119,24 @@ class Account:
         self.stage.edit(self.series, self.now, **changes)
 
     def follow(self, zone: str) -> None:
-        self.stage.world.committed(reminders.set_recipient, tenant_id="tenant-a", user_id=self.user, zone=zone)
+        if "HOURLY" in str(self.stage.get(self.series).rule):
+            # Its turns are other ones there: those of before are decided on as long as the planner is at work.
+            self.sql(
+                "UPDATE reminders.series SET fault = NULL, plan_at = planned_until WHERE fault IS NOT NULL AND id = %s"
+            )
+            self.plan()
+        user = {"tenant_id": "tenant-a", "user_id": self.user}
+        with self.stage.world.database.transaction() as connection:
+            reminders.set_recipient(connection, **user, zone=zone)
         # It asks for a look at once, by a clock that is not the story's.
         self.sql(
-            "UPDATE reminders.series SET plan_at = LEAST(planned_until, %s) WHERE replan AND plan_at IS NOT NULL AND id = %s",
+            "UPDATE reminders.series SET plan_at = %s WHERE replan AND plan_at IS NOT NULL AND id = %s",
             self.now,
         )
 
     def turn(self, number: int) -> Occurrence:
         """Of those around now: 0 is the next one, -1 the last one."""
-        near = list(between(self.recurrence(), self.now - timedelta(days=9), self.now + timedelta(days=9)))
+        near = list(between(self.recurrence(), self.now - 9 * DAY, self.now + 9 * DAY))
         at = sum(turn.at <= self.now for turn in near) + number
         if not 0 <= at < len(near):
             raise InvalidInput("turn", "there is none")
@@ -163,9 +172,11 @@ class Account:
     def fault(self, waited: timedelta) -> None:
         """After a while the planner could not plan it, and looks again in two days."""
         self.tell("wait", waited)
-        later = self.now + timedelta(days=2)
+        later = self.now + 2 * DAY
         self.sql(
-            "UPDATE reminders.series SET fault = 'x', plan_at = %s WHERE plan_at <= %s AND id = %s", later, self.now
+            "UPDATE reminders.series SET fault = 'x', planned_until = LEAST(planned_until, plan_at), plan_at = %s WHERE plan_at <= %s AND id = %s",
+            later,
+            self.now,
         )
 
     def deliver(self, _: object) -> None:
