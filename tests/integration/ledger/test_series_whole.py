@@ -119,8 +119,9 @@ class Account:
         self.stage.edit(self.series, self.now, **changes)
 
     def follow(self, zone: str) -> None:
-        if "HOURLY" in str(self.stage.get(self.series).rule):
-            # Its turns are other ones there: those of before are decided on as long as the planner is at work.
+        standing = self.stage.get(self.series)
+        if standing.replan or "HOURLY" in str(standing.rule):
+            # Of two changes between two looks the planner sees one, and turns of an hourly rule are other ones elsewhere.
             self.sql(
                 "UPDATE reminders.series SET fault = NULL, plan_at = planned_until WHERE fault IS NOT NULL AND id = %s"
             )
