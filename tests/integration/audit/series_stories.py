@@ -85,7 +85,7 @@ def moved_after_all(w):
     w.age(3 * DAY)
     w.committed(reminders.resume_series, made.id)
     turn, *_ = w.sql("SELECT due_at FROM reminders.series_skips ORDER BY due_at")
-    w.committed(reminders.move_occurrence, made.id, *turn, due_at=NOW + timedelta(days=3))
+    w.committed(reminders.move_occurrence, made.id, *turn, due_at=made.next_at + timedelta(days=9))
 
 
 SERIES_STORIES = {
