@@ -134,6 +134,8 @@ LETTER = "UPDATE reminders.dead_letters SET {} WHERE reminder_id = '{{id}}'"
 COPY = """INSERT INTO reminders.delivery_attempts (delivery_key, claim_number, claimed_at, reminder_id, worker, outcome, error_class, reason, decision)
           SELECT delivery_key, {}, {}, reminder_id, worker, 'retry', 'busy', '', 'retry' FROM reminders.notification_deliveries WHERE delivery_key = '{{key}}'"""
 SERIES = "UPDATE reminders.series SET {} WHERE id = '{{id}}'"
+SKIPPED = """INSERT INTO reminders.series_skips (series_id, recurrence_id, due_at, lateness, reason)
+SELECT series_id, recurrence_id, due_at, '0', 'paused' FROM reminders.reminders WHERE id = '{id}'"""
 GONE = "DELETE FROM reminders.{} WHERE {} = '{{{}}}'"
 
 SEEN = """INSERT INTO reminders.keys_seen
@@ -234,6 +236,7 @@ PLANTS = {
     "series_faulty": planted(only_series, SERIES.format("fault = 'InvalidInput: zone'"), id_of=lambda _: None),
     "series_planned_ahead": planted(with_a_turn_moved, "UPDATE reminders.reminders SET moved_at = NULL", id_of=lambda _: None),
     "series_planned_in_vain": planted(planned_by_a_series, "UPDATE reminders.series SET status = 'paused', plan_at = NULL"),
+    "skipped_but_made": planted(planned_by_a_series, SKIPPED),
     "occurrence_without_series": planted(planned_by_a_series, "UPDATE reminders.series SET slot = 'another'"),
 }  # fmt: skip
 
