@@ -10,6 +10,7 @@ TABLES = (
     "recipients", "preferences", "suppressions", "kind_policies",
     "series", "series_skips", "lateness_policies",
     "calendars", "calendar_entries",
+    "rate_tails", "rates",
 )  # fmt: skip
 _LARGE = """SELECT count(*) FROM pg_class
 WHERE relnamespace = 'reminders'::regnamespace AND relkind = 'r' AND pg_relation_size(oid) > 1048576"""

@@ -174,6 +174,6 @@ def _in_turn(rows: list[Row]) -> list[Message]:
     ranked = []
     for reminder_id, key, route, lane, wake_at, *_ in rows:
         turn = turns[lane] = turns.get(lane, -1) + 1
-        ranked.append((turn, wake_at, Message(UUID(reminder_id), key, route)))
+        ranked.append((turn, wake_at, Message(UUID(reminder_id), key, route, woke_at=wake_at)))
     ranked.sort(key=lambda entry: entry[:2])
     return [message for *_, message in ranked]
