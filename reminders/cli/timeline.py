@@ -93,6 +93,8 @@ def _why_pending(history: History, *, late: bool, wake: str) -> str:
         )
     if history.standing.quiet_until is not None:
         return f"its user has quiet hours; it is looked at again {wake}"
+    if history.standing.waits_for is not None:
+        return f"it waits for its turn under {history.standing.waits_for}; it is looked at again {wake}"
     held_until = history.standing.held_until
     if held_until is not None and held_until > history.seen_at and history.reminder.due_at <= history.seen_at:
         return (

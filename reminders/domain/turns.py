@@ -7,6 +7,7 @@ queue is; a rate that several tenants share goes round them.
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from uuid import UUID
@@ -70,13 +71,6 @@ class Cap:
         if self.per_second is not None:
             self.next_at = self._next(now) + 1 / self.per_second
 
-    def turns(self, now: float, most: int) -> int:
-        """How many more may go now, at most `most`."""
-        found = most if self.room is None else max(0, min(most, self.room))
-        if self.per_second is not None:
-            found = min(found, max(0, int((now - self._next(now)) * self.per_second) + (self._next(now) <= now)))
-        return found
-
     def _next(self, now: float) -> float:
         assert self.per_second is not None
         # The turn that is taken at `next_at` itself belongs to the burst.
@@ -115,18 +109,23 @@ class Turns:
     put_off: list[PutOff] = field(default_factory=list)
 
     def give(self, waiting: Sequence[Waiting]) -> None:
-        """Decide about each: every tenant's oldest first, then every tenant's second."""
+        """Decide about each: every tenant's oldest first, then every tenant's second. Who is refused has had no turn."""
         refused: dict[UUID, int] = {}
-        for one in _in_turn(waiting):
-            caps = [self.caps[each] for each in one.caps]
-            short = next((cap for cap in caps if not cap.has_turn(self.now)), None)
-            if short is None:
-                for cap in caps:
-                    cap.take(self.now)
-                self.given.append(one.id)
-                continue
-            refused[short.id] = refused.get(short.id, 0) + 1
-            self.put_off.append(PutOff(one.id, short.id, self._wake_at(one, short, refused[short.id])))
+        queues = _queues(waiting)
+        while queues:
+            for queue in queues:
+                while queue:
+                    one = queue.popleft()
+                    caps = [self.caps[each] for each in one.caps]
+                    short = next((cap for cap in caps if not cap.has_turn(self.now)), None)
+                    if short is None:
+                        for cap in caps:
+                            cap.take(self.now)
+                        self.given.append(one.id)
+                        break
+                    refused[short.id] = refused.get(short.id, 0) + 1
+                    self.put_off.append(PutOff(one.id, short.id, self._wake_at(one, short, refused[short.id])))
+            queues = [queue for queue in queues if queue]
 
     def _wake_at(self, one: Waiting, cap: Cap, place: int) -> float:
         waited = max(0.0, self.now - one.since)
@@ -150,11 +149,9 @@ class Turns:
         return len(others | {tenant})
 
 
-def _in_turn(waiting: Sequence[Waiting]) -> list[Waiting]:
-    places: dict[str, int] = {}
-    ranked = []
+def _queues(waiting: Sequence[Waiting]) -> list[deque[Waiting]]:
+    """One for each tenant, oldest first, that of whoever waits longest before the others."""
+    queues: dict[str, deque[Waiting]] = {}
     for one in sorted(waiting, key=lambda each: (each.since, each.id)):
-        place = places[one.tenant_id] = places.get(one.tenant_id, -1) + 1
-        ranked.append((place, one.since, one.id, one))
-    ranked.sort(key=lambda entry: entry[:3])
-    return [entry[3] for entry in ranked]
+        queues.setdefault(one.tenant_id, deque()).append(one)
+    return list(queues.values())

@@ -8,6 +8,7 @@ from datetime import datetime
 from uuid import UUID
 
 from reminders.ledger.database import Database
+from reminders.ledger.draining import finish_drains
 from reminders.ledger.ending import DEDUP_WINDOW, end_given_up
 from reminders.ledger.leasing import IN_FLIGHT, LANES_WITH_DUE_WORK, LEASE, LEASE_FROM_LANES, SET_ASIDE, T, leased
 from reminders.ledger.limiting import within_limits
@@ -218,7 +219,9 @@ class PostgresScan:
         return end_given_up(self._db, limit, self._window, self._now)
 
     def release_held(self, limit: int) -> int:
-        return release_held(self._db, limit, self._now)
+        found = release_held(self._db, limit, self._now)
+        finish_drains(self._db, self._now)
+        return found
 
     def plan_due(self, limit: int) -> int:
         return plan_due(self._db, limit, self._now)

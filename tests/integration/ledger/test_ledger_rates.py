@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from datetime import UTC, datetime, timedelta
+from itertools import pairwise
 
 import pytest
 
@@ -11,8 +12,8 @@ import reminders
 from integration.ledger.world import NOW, World, until
 from reminders.domain.errors import InvalidInput, NotFound
 from reminders.domain.identity import destination_id
+from reminders.domain.outcomes import Delivered
 from reminders.domain.pauses import PauseScope
-from reminders.ledger.closing_letters import redrive  # noqa: F401
 from reminders.ledger.rates import rates, remove_rate, set_rate
 from reminders.ledger.status import ledger_status
 
@@ -54,8 +55,8 @@ def test_a_burst_gets_its_turns_spaced_by_the_rate_oldest_first(world):
     assert [message.reminder_id for message in first] == [each.id for each in made[:5]]
     assert {message.caps for message in first} == {(cap.id,)}
     rows = waiting(world)
-    assert [row[0] for row in rows] == [str(each.id) for each in made[5:]]
-    gaps = {round((later[1] - earlier[1]).total_seconds(), 3) for earlier, later in zip(rows, rows[1:], strict=False)}
+    assert [row[0] for row in rows] == [each.id for each in made[5:]]
+    gaps = {round((later[1] - earlier[1]).total_seconds(), 3) for earlier, later in pairwise(rows)}
     assert gaps == {0.1}
     assert rows[0][1] - at(0) <= timedelta(seconds=0.11)
     assert {row[2] for row in rows} == {each.due_at for each in made[5:]}
@@ -99,9 +100,9 @@ def test_an_expiry_ends_what_waits(world):
         reminders.schedule_many,
         [world.wanted(tenant_id="loud", expires_at=NOW + timedelta(seconds=30)) for _ in range(3)],
     )
-    scan(world, 0)
+    (sent,) = scan(world, 0)
     scan(world, 31)
-    assert Counter(world.status(each.id)[0] for each in made)["expired"] == 2
+    assert {world.status(each.id)[0] for each in made if each.id != sent.reminder_id} == {"expired"}
 
 
 def test_what_waits_can_be_cancelled_and_the_others_are_woken_for_the_turns_that_are_left(world):
@@ -119,7 +120,7 @@ def test_a_reminder_that_was_moved_while_it_waited_is_not_woken_for_a_turn(world
     scan(world, 0)
     world.committed(reminders.reschedule, made[1].id, due_at=NOW + timedelta(hours=5))
     assert [message.reminder_id for message in scan(world, 100)] == [made[2].id]
-    assert scan(world, 200) == []
+    assert scan(world, 110) == []
 
 
 def test_another_rate_or_none_holds_for_what_waits_already(world):
@@ -128,7 +129,7 @@ def test_another_rate_or_none_holds_for_what_waits_already(world):
     scan(world, 0)
     faster = capped(world, per_second=20.0, burst=20)
     sent = scan(world, 1)
-    assert [message.reminder_id for message in sent] == [each.id for each in made[1:21]]
+    assert {message.reminder_id for message in sent} == {each.id for each in made[1:21]}
     assert {message.caps for message in sent} == {(faster.id,)}
     ended = remove_rate(world.database, LOUD, actor="bea", reason="no need")
     assert (ended.removed_by, ended.removed_reason, ended.waiting) == ("bea", "no need", 20)
@@ -139,7 +140,12 @@ def test_the_words_stay_on_record(world):
     capped(world, burst=7, concurrent=3)
     capped(world, per_second=2.5)
     before, now = rates(world.database, removed=True)
-    assert (before.per_second, before.burst, before.concurrent, before.removed_reason) == (10.0, 7, 3, "replaced: their wish")
+    assert (before.per_second, before.burst, before.concurrent, before.removed_reason) == (
+        10.0,
+        7,
+        3,
+        "replaced: their wish",
+    )
     assert (now.per_second, now.burst, now.concurrent, now.actor, now.reason) == (2.5, 2, None, "ada", "their wish")
     assert [each.id for each in rates(world.database)] == [now.id]
     with pytest.raises(NotFound):
@@ -172,14 +178,8 @@ def test_a_cap_on_calls_lets_as_many_out_as_may_be_open_and_the_next_when_one_ha
     assert scan(world, 1) == []
     claim = world.claim(made[0])
     assert scan(world, 2) == []
-    assert world.finalize(claim, reminders_delivered()) == "delivered"
+    assert world.finalize(claim, Delivered("r")) == "delivered"
     assert [message.reminder_id for message in scan(world, 3)] == [made[3].id]
-
-
-def reminders_delivered():
-    from reminders.domain.outcomes import Delivered
-
-    return Delivered("r")
 
 
 def test_of_several_caps_each_is_kept(world):
@@ -202,9 +202,7 @@ def test_a_rate_that_tenants_share_goes_round_them(world):
     for step in range(1, 21):
         scan(world, step / 4)
     fresh = burst(world, "fresh", 1, age=0.0)
-    sent_at = next(
-        step for step in range(40) if fresh[0].id in {m.reminder_id for m in scan(world, 5.25 + step / 4)}
-    )
+    sent_at = next(step for step in range(40) if fresh[0].id in {m.reminder_id for m in scan(world, 5.25 + step / 4)})
     assert sent_at <= 4
 
 
@@ -221,7 +219,6 @@ def test_lateness_of_what_waits_is_shown(world):
     capped(world, per_second=0.01, burst=1)
     burst(world, "loud", 5, age=3600)
     scan(world, 0)
-    world.sql("DELETE FROM reminders.due WHERE status <> 'pending'")
     found = ledger_status(world.database)
     assert found["oldest_due_age_seconds"] >= 3600
     assert [(each.waiting, each.per_second) for each in found["rates"]] == [(4, 0.01)]
