@@ -74,9 +74,12 @@ def drain(
             found, _ = begin_drain(ledger.database, scope, rate=per_second, **said)
         else:
             found = drain_of_scope(ledger.database, scope)
-        _tell(found, as_json=as_json)
-        if not (stop or no_watch):
-            _watch(ledger.database, scope, found, as_json=as_json)
+        try:
+            _tell(found, as_json=as_json)
+            if not (stop or no_watch):
+                _watch(ledger.database, scope, found, as_json=as_json)
+        except KeyboardInterrupt:
+            raise KeyboardInterrupt("the drain goes on without this command; --stop stops it") from None
 
 
 def _list(*, as_json: bool) -> None:
@@ -92,15 +95,12 @@ def _watch(database: Database, scope: PauseScope, found: Drain, *, as_json: bool
     """Look on until it is done or stopped. Nothing of the drain depends on it."""
     pause = threading.Event()
     looks = 0
-    try:
-        while found.drained_at is None and found.stopped_at is None and found.left:
-            pause.wait(LOOK_EVERY)
-            looks += 1
-            found = drain_of_scope(database, scope)
-            if looks % TELL_EVERY == 0 and found.left:
-                _tell(found, as_json=as_json)
-    except KeyboardInterrupt:
-        raise KeyboardInterrupt("the drain goes on without this command; --stop stops it") from None
+    while found.drained_at is None and found.stopped_at is None and found.left:
+        pause.wait(LOOK_EVERY)
+        looks += 1
+        found = drain_of_scope(database, scope)
+        if looks % TELL_EVERY == 0 and found.left:
+            _tell(found, as_json=as_json)
     if looks:
         _tell(found, as_json=as_json)
 

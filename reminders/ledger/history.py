@@ -26,7 +26,7 @@ SELECT clock_timestamp(), r.destination_id::text, r.cancel_requested_at, d.route
        CASE WHEN d.status = 'pending' AND d.quiet_until = d.wake_at THEN d.quiet_until END, r.suppressed_by::text, r.suppressed_reason,
        CASE WHEN r.status = 'live' THEN {reason_of("(SELECT refused_by FROM consent)")} END,
        CASE WHEN {WAITS} THEN concat_ws(' ', 'cap', x.id, 'of', COALESCE('tenant ' || x.tenant_id, 'channel ' || x.channel, 'destination ' || x.destination_id)) END,
-       CASE WHEN {WAITS} THEN d.waits_since END
+       CASE WHEN {WAITS} THEN d.waits_since END, z.stopped_at
 FROM {{s}}.reminders r
 LEFT JOIN {{s}}.destinations p ON p.id = r.destination_id
 LEFT JOIN {{s}}.channel_holds c ON c.tenant_id = r.tenant_id AND c.channel = r.channel
@@ -94,6 +94,8 @@ class Standing:
     """The cap for whose turn it waits, in words; None unless it does."""
     waits_since: datetime | None
     """Since when it has been due without a turn."""
+    drain_stopped_at: datetime | None
+    """When the drain was stopped that holds it; None unless one does and was."""
 
     def template_name(self, reminder: Reminder) -> str | None:
         """What the pinned version is called."""
