@@ -73,7 +73,6 @@ ALTER TABLE {s}.pauses ADD COLUMN IF NOT EXISTS stopped_at timestamptz;
 -- squawk-ignore ban-drop-constraint
 ALTER TABLE {s}.pauses DROP CONSTRAINT IF EXISTS pauses_drain;
 ALTER TABLE {s}.pauses ADD CONSTRAINT pauses_drain CHECK (num_nonnulls(drained_at, stopped_at) <= 1 AND (num_nonnulls(drained_at, stopped_at) = 1) <= (drain_until IS NOT NULL) AND (drain_until IS NOT NULL) <= (ended_at IS NOT NULL)) NOT VALID;
-CREATE INDEX IF NOT EXISTS pauses_drains ON {s}.pauses (paused_at) WHERE drain_until IS NOT NULL AND drained_at IS NULL;
 """
 
 VALIDATE = """
@@ -115,6 +114,7 @@ def upgrade() -> None:
     build_index(
         "destinations_limited", "destinations", "(id) WHERE timed_out_at IS NOT NULL OR breaker_opened_at IS NOT NULL"
     )
+    build_index("pauses_drains", "pauses", "(paused_at) WHERE drain_until IS NOT NULL AND drained_at IS NULL")
     run(VALIDATE)
 
 
