@@ -8,18 +8,16 @@ from __future__ import annotations
 import logging
 from contextlib import closing
 from dataclasses import replace
-from hashlib import sha256
 from pathlib import Path
 from typing import BinaryIO
 
 from reminders import settings as settings_module
 from reminders.domain.errors import Refused, SettingsError
 from reminders.domain.settlement import Decision, Order, SettlementLine
-from reminders.intake.settlement.config import load_config
-from reminders.intake.settlement.files import carry_out, check, pages
-from reminders.intake.settlement.matching import Decided, Matcher, MatcherFault, load_matcher
+from reminders.intake.settlement.files import carry_out, check, open_workshop, pages
+from reminders.intake.settlement.matching import Decided, Matcher, MatcherFault
 from reminders.intake.settlement.reporting import Report
-from reminders.intake.settlement.running import AlreadyRunning, Workshop, begin
+from reminders.intake.settlement.running import AlreadyRunning, begin
 from reminders.ledger.database import Database
 from reminders.settings import Secret
 
@@ -56,25 +54,18 @@ def reconcile(
     if settings.database_url is None:
         raise SettingsError("DATABASE_URL is not set; set it, or give database_url")
     path = Path(config)
-    loaded = load_config(path)
-    file.seek(0)
-    checked = check(file, Path(str(getattr(file, "name", "file"))).name, loaded.format)
     with closing(Database(settings.database_url.reveal(), schema=settings.schema, pool_size=2)) as database:
-        workshop = Workshop(
-            database,
-            settings,
-            loaded,
-            load_matcher(loaded.matcher),
-            logger.warning,
-            sha256(path.read_bytes()).hexdigest(),
-        )
+        workshop = open_workshop(database, settings, path, logger.warning)
+        form = workshop.config.format
+        file.seek(0)
+        checked = check(file, Path(str(getattr(file, "name", "file"))).name, form)
         run = begin(workshop, checked.file, actor=actor, only_page=only_page, reminders=reminders)
         if isinstance(run, AlreadyRunning):
             raise Refused(
                 f"this file is already running: run {run.run_id}, since {run.since.isoformat()}, {run.page} of {run.pages} pages in"
             )
         file.seek(0)
-        return carry_out(run, checked.header, pages(file, loaded.format))
+        return carry_out(run, checked.header, pages(file, form, checked))
 
 
 __all__ = ["Decided", "Decision", "Matcher", "MatcherFault", "Order", "Report", "SettlementLine", "reconcile"]

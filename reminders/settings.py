@@ -20,11 +20,14 @@ from reminders.settings_values import (
     basic_auth,
     encryption_keys,
     events,
+    file_name,
     gateway_url,
+    host_token,
     long_secret,
     or_never,
     schema,
     seconds,
+    share,
     switch,
     whole,
 )
@@ -83,6 +86,10 @@ class Settings:
     retry_delays: tuple[float, ...] = (5.0, 30.0, 300.0, 1800.0, 7200.0, 18000.0, 36000.0)
     max_wait: float = 72 * 3600.0
     disable_after: float = 5 * 86400.0
+    breaker_window: float = 60.0
+    breaker_calls: int = 5
+    breaker_share: float = 0.5
+    breaker_open: float = 30.0
     dedup_window: float = 7 * 86400.0
     grace: float = 20.0
     retention: float = 90 * 86400.0
@@ -99,12 +106,24 @@ class Settings:
     allow_private: bool = False
     flower_auth: Secret | None = None
     flower_events: str = "all"
+    reconcile: Path | None = None
+    """The configuration of reconciliation, a TOML file."""
+    reconcile_token: Secret | None = None
+    reconcile_keep: float = 730 * 86400.0
     extras: tuple[tuple[str, Secret], ...] = ()
     """What other packages' providers are set up with: the variables `REMINDERS_X_*`, by the rest of their names."""
 
     def x(self, name: str) -> str | None:
         """The text of the variable `REMINDERS_X_<name>`; None if it is not set, or empty. It may be a secret."""
         return next((text.reveal() for key, text in self.extras if key == name), None)
+
+    @property
+    def reconcile_bearers(self) -> dict[str, str]:
+        """The bearer token that settlement files are fetched with, under the one host that is to see it."""
+        if self.reconcile_token is None:
+            return {}
+        host, _, token = self.reconcile_token.reveal().partition(":")
+        return {host.lower(): token}
 
     @property
     def in_flight_limit(self) -> int:
@@ -132,6 +151,10 @@ _PARSERS: dict[str, Callable[[str], Any]] = {
     "retry_delays": parse_delays,
     "max_wait": seconds(1, _YEAR),
     "disable_after": or_never(seconds(1, _YEAR)),
+    "breaker_window": seconds(1, 3600),
+    "breaker_calls": whole(1, 200),
+    "breaker_share": or_never(share),
+    "breaker_open": seconds(1, 900),
     "dedup_window": seconds(1, _YEAR),
     "grace": seconds(1, 3600),
     "retention": seconds(SHORTEST_RETENTION, 100 * _YEAR),
@@ -147,6 +170,9 @@ _PARSERS: dict[str, Callable[[str], Any]] = {
     "allow_private": switch,
     "flower_auth": _secret(basic_auth),
     "flower_events": events,
+    "reconcile": file_name,
+    "reconcile_token": _secret(host_token),
+    "reconcile_keep": seconds(30 * SHORTEST_RETENTION, 100 * _YEAR),
 }
 
 

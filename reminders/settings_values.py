@@ -8,6 +8,7 @@ from __future__ import annotations
 import base64
 import re
 from collections.abc import Callable
+from pathlib import Path
 
 from reminders.domain.durations import parse_duration
 
@@ -40,6 +41,15 @@ def or_never(read: Callable[[str], float]) -> Callable[[str], float]:
     return lambda text: 0.0 if text in {"never", "0"} else read(text)
 
 
+def share(text: str) -> float:
+    """A part of a whole, as `50%` or `0.5`."""
+    match = re.fullmatch(r"(\d{1,3}(?:\.\d{1,3})?)(%?)", text.strip(), re.ASCII)
+    found = float(match[1]) / (100 if match[2] else 1) if match else 0.0
+    if not 0 < found <= 1:
+        raise ValueError(f"{text!r} is no share; write 50% or 0.5, above 0 and at most 100%")
+    return found
+
+
 def switch(text: str) -> bool:
     known = {"1": True, "true": True, "yes": True, "on": True, "0": False, "false": False, "no": False, "off": False}
     try:
@@ -64,6 +74,21 @@ def basic_auth(text: str) -> str:
     user, _, password = text.partition(":")
     if not user or len(password) < 8:
         raise ValueError("must be user:password with a password of at least 8 characters")
+    return text
+
+
+def file_name(text: str) -> Path:
+    if not text.isprintable():
+        raise ValueError("is no file's name")
+    return Path(text).expanduser()
+
+
+def host_token(text: str) -> str:
+    """A host, a colon, and the bearer token that this host alone is shown."""
+    if not re.fullmatch(r"[A-Za-z0-9][A-Za-z0-9.-]*:[A-Za-z0-9._~+/=-]{8,4096}", text, re.ASCII):
+        raise ValueError(
+            "must be HOST:TOKEN, the host that is shown the token, as files.example.com:... (8 characters at least)"
+        )
     return text
 
 

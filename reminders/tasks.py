@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import logging
+import time
+from contextlib import suppress
 from functools import partial
 from typing import Any
 from uuid import UUID
@@ -16,6 +18,8 @@ from reminders.celery import app
 from reminders.celery_options import DELIVER_TASK, PARTITIONS_TASK, PURGE_TASK, SCAN_TASK, WOKEN_BY_WATCH
 from reminders.ledger.status import make_partitions
 from reminders.operate.retention import purge
+from reminders.operate.settlement_retention import purge_settlements
+from reminders.settings import Settings
 
 logger = logging.getLogger(__name__)
 
@@ -40,11 +44,12 @@ def scan_due() -> int:
     retry_jitter=True,
 )
 def deliver(*arguments: Any, **named: Any) -> str:
-    """Deliver one reminder: `reminder_id` and `delivery_key`, by place or by name; any others are passed over.
+    """Deliver one reminder: `reminder_id`, `delivery_key` and the ids of its `caps`, if any, by place or by name; any others
+    are passed over.
 
     Retried by Celery only while no claim has committed.
     """
-    given = {**named, **dict(zip(("reminder_id", "delivery_key"), arguments, strict=False))}
+    given = {**named, **dict(zip(("reminder_id", "delivery_key", "caps"), arguments, strict=False))}
     try:
         reminder_id, key = UUID(given["reminder_id"]), given["delivery_key"]
     except (KeyError, ValueError, TypeError, AttributeError):
@@ -52,7 +57,20 @@ def deliver(*arguments: Any, **named: Any) -> str:
     if not (isinstance(key, str) and key.isascii() and key.isprintable()):
         drop_malformed(DELIVER_TASK, "it names no reminder")
         return "malformed"
-    return bootstrap.deliver()(reminder_id, key)
+    return bootstrap.deliver()(reminder_id, key, _caps(given.get("caps")))
+
+
+MOST_CAPS = 3
+"""A destination's, a tenant's and a channel's."""
+
+
+def _caps(given: object) -> list[UUID]:
+    """Ids of caps as a message names them; what is none names no cap of ours."""
+    found = []
+    for each in given[:MOST_CAPS] if isinstance(given, list) else ():
+        with suppress(ValueError, TypeError, AttributeError):
+            found.append(UUID(each))
+    return found
 
 
 @task(name=PARTITIONS_TASK)
@@ -71,13 +89,28 @@ def purge_ended() -> dict[str, int]:
 
     Lost with its process, the next night goes on where it stopped.
     """
-    done = purge(bootstrap.database(), bootstrap.installation().retention, seconds=PURGE_SECONDS)
+    settings = bootstrap.installation()
+    started = time.monotonic()
+    done = purge(bootstrap.database(), settings.retention, seconds=PURGE_SECONDS)
     logger.info(
         "purge.done purged=%d marked=%d complete=%s waiting=%d", done.purged, done.marked, done.complete, done.waiting
     )
-    if not done.complete:
+    complete = done.complete and _purge_settlements(settings, PURGE_SECONDS - (time.monotonic() - started))
+    if not complete:
         purge_ended.apply_async(expires=3600.0)
     return {"purged": done.purged, "marked": done.marked}
+
+
+def _purge_settlements(settings: Settings, seconds: float) -> bool:
+    done = purge_settlements(
+        bootstrap.database(), files=settings.retention, others=settings.reconcile_keep, seconds=seconds
+    )
+    if done.files or done.runs or done.lines:
+        logger.info(
+            "purge.settlements files=%d runs=%d lines=%d decisions=%d complete=%s",
+            done.files, done.runs, done.lines, done.decisions, done.complete,
+        )  # fmt: skip
+    return done.complete
 
 
 def _count_dropped_tick(sender: Any, request: Any, expired: bool = False, **_: Any) -> None:

@@ -37,6 +37,10 @@ SECTIONS: dict[str, dict[str, tuple[str, str]]] = {
         "reschedule": ("reminders.cli.reschedule:reschedule", "Move a reminder to another time."),
         "snooze": ("reminders.cli.snooze:snooze", "Put one reminder off."),
         "series": ("reminders.cli.series:series", "Series: add, list, show, edit, pause, resume, skip, move, end."),
+        "reconcile": (
+            "reminders.cli.reconcile:reconcile",
+            "Match a settlement file to the orders, and tell what follows.",
+        ),
         "preview": (
             "reminders.cli.preview:preview",
             "Show when a series or a rule fires next, and at which local time.",
@@ -49,6 +53,8 @@ SECTIONS: dict[str, dict[str, tuple[str, str]]] = {
         "dlq": ("reminders.cli.dlq:dlq", "Dead letters: list, show, redrive, discard, resolve."),
         "pause": ("reminders.cli.pause:pause", "Stop sending: all, a tenant, channel, kind or destination; list."),
         "resume": ("reminders.cli.pause:resume", "End pauses; what they hold is sent, at a rate."),
+        "drain": ("reminders.cli.drain:drain", "Work off a backlog oldest first, at a set rate."),
+        "rate": ("reminders.cli.rate:rate", "Caps of tenants, channels and destinations: set, list, remove."),
         "destination": (
             "reminders.cli.destination:destination",
             "Destinations: list, show, set, disable, enable, release.",
@@ -90,6 +96,7 @@ FLAGS = {
     "catch_up": "--catch-up",
     "max_lateness": "--max-lateness",
     "turn": "TURN",
+    "page": "--page",
     "locale": "--locale",
     "quiet_hours": "--quiet",
 }

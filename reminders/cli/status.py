@@ -8,10 +8,13 @@ import click
 
 from reminders.broker.gauge import RedisGauge
 from reminders.broker.link import BrokerAway, Link
+from reminders.cli.drain import drains_for_people
 from reminders.cli.pause import pauses_for_people
 from reminders.cli.printing import print_fields, print_json
+from reminders.cli.rate import rates_for_people
 from reminders.cli.session import session
 from reminders.cli.values import json_option
+from reminders.ledger.settlement_status import reconciliation_status
 from reminders.ledger.status import PERIODS, ledger_status
 from reminders.settings import Settings
 
@@ -22,16 +25,19 @@ def status(*, as_json: bool) -> None:
     """Show what is due, in flight, late and dead, and what waits on the broker.
 
     Live states are counted exactly, ended ones over the last 24 hours. "oldest due" is how long the reminder that has waited
-    longest is due without being sent yet; a retry is due when its delay ends, and what a pause holds is not counted. "last
+    longest is due without being sent yet; a retry is due when its delay ends, and what a pause holds is not counted, what waits for a turn under a cap or in a drain is. "last
     tick" is beat's last one that a scanner took; a scanner that wakes itself makes none. Exits 0 also while Redis is away.
     """
     with session(broker=True) as ledger:
         found = {
             **ledger_status(ledger.database, scan_every=ledger.settings.scan_every),
+            "reconciliation": reconciliation_status(ledger.database),
             **broker_status(ledger.settings),
         }
     if as_json:
-        print_json({**found, "pauses": [each.fields() for each in found["pauses"]]})
+        print_json(
+            {**found, **{name: [each.fields() for each in found[name]] for name in ("pauses", "drains", "rates")}}
+        )
     else:
         _print_for_people(found)
 
@@ -84,17 +90,41 @@ def _print_for_people(found: dict[str, Any]) -> None:
             ("in flight", f"{found['in_flight']:,}"),
             ("held", f"{found['held']:,}"),
             *pauses_for_people(found["pauses"]),
+            *drains_for_people(found["drains"]),
+            *rates_for_people(found["rates"]),
+            (
+                "breakers",
+                f"{found['breakers_open']:,} open: `reminders destination list`" if found["breakers_open"] else None,
+            ),
             ("in quiet hours", f"{found['quiet']:,} of those pending" if found["quiet"] else None),
             ("dead letters", f"{found['dead_letters_open']:,} open"),
             (
                 "notices",
                 f"{found['notices_open']:,} unseen: `reminders notice list`" if found["notices_open"] else "none",
             ),
+            ("reconciliation", _reconciliation_for_people(found["reconciliation"])),
             ("last tick", _tick_for_people(found)),
             ("dropped ticks", f"{found['dropped_ticks']:,}"),
             *_broker_for_people(found),
         ]
     )
+
+
+def _reconciliation_for_people(found: dict[str, Any] | None) -> str | None:
+    """None where nothing was ever reconciled: then there is no line about it."""
+    if found is None:
+        return None
+    last = found["last_finished_at"]
+    more = _listed(
+        {
+            "running": found["running"],
+            "broken off (`reminders reconcile --runs`)": found["broken_off"],
+            "being fetched": found["fetching"],
+            "refused lately (`reminders reconcile --files`)": found["refused"],
+        },
+        "{count:,} {name}",
+    )
+    return ", ".join(filter(None, [f"last finished {last}" if last else "none finished", more]))
 
 
 def _tick_for_people(found: dict[str, Any]) -> str:

@@ -15,15 +15,29 @@ from reminders.ledger.audit_check import GRACE, Check
 from reminders.ledger.audit_consent import CONSENT
 from reminders.ledger.audit_endings import ENDINGS
 from reminders.ledger.audit_holds import HOLDS
+from reminders.ledger.audit_limits import LIMITS
 from reminders.ledger.audit_live import LIVE
 from reminders.ledger.audit_places import PLACES
 from reminders.ledger.audit_secrets import SECRETS
 from reminders.ledger.audit_series import SERIES
+from reminders.ledger.audit_settlements import SETTLEMENTS
 from reminders.ledger.audit_templates import TEMPLATES
 from reminders.ledger.caller import fetch
 from reminders.ledger.database import Database, Row
 
-CHECKS: tuple[Check, ...] = (*LIVE, *HOLDS, *ATTEMPTS, *ENDINGS, *PLACES, *SECRETS, *TEMPLATES, *CONSENT, *SERIES)
+CHECKS: tuple[Check, ...] = (
+    *LIVE,
+    *HOLDS,
+    *LIMITS,
+    *ATTEMPTS,
+    *ENDINGS,
+    *PLACES,
+    *SECRETS,
+    *TEMPLATES,
+    *CONSENT,
+    *SERIES,
+    *SETTLEMENTS,
+)
 
 # Read only, so that it may run on a replica, and all checks see one moment. Every time is Postgres's own. Compiling a
 # query that reads a large table once costs more than it saves.

@@ -8,14 +8,18 @@ from datetime import datetime
 from uuid import UUID
 
 from reminders.ledger.database import Database
+from reminders.ledger.draining import finish_drains
 from reminders.ledger.ending import DEDUP_WINDOW, end_given_up
 from reminders.ledger.leasing import IN_FLIGHT, LANES_WITH_DUE_WORK, LEASE, LEASE_FROM_LANES, SET_ASIDE, T, leased
+from reminders.ledger.limiting import within_limits
 from reminders.ledger.planning import plan_due
 from reminders.ledger.putting_off import MAX_WAIT
+from reminders.ledger.rate_rules import WAITS
 from reminders.ledger.releasing import release_held
 from reminders.ledger.repairing import repair_transaction
 from reminders.ledger.statement import Statement
-from reminders.pipeline.ports import Leased, Look, RepairMoves
+from reminders.ledger.turn_moves import hurry
+from reminders.pipeline.ports import Leased, Look, Message, RepairMoves
 from reminders.pipeline.shares import InFlight
 
 LOOK = Statement(
@@ -32,7 +36,9 @@ SELECT published, sending, lapsed, retrying,
        (SELECT count(*) FROM (SELECT 1 FROM {{s}}.due WHERE wake_at <= (SELECT now FROM t) AND status <> 'sending' LIMIT :limit) d),
        EXISTS (SELECT 1 FROM {{s}}.due WHERE give_up_at <= (SELECT now FROM t) AND status <> 'sending'),
        (SELECT extract(epoch FROM d.wake_at - (SELECT now FROM t))::float8
-        FROM {{s}}.due d WHERE d.wake_at > (SELECT now FROM t) ORDER BY d.wake_at LIMIT 1)
+        FROM {{s}}.due d WHERE d.wake_at > (SELECT now FROM t) ORDER BY d.wake_at LIMIT 1),
+       EXISTS (SELECT 1 FROM {{s}}.rates WHERE removed_at IS NULL) OR EXISTS (SELECT 1 FROM {{s}}.due d WHERE {WAITS})
+       OR EXISTS (SELECT 1 FROM {{s}}.destinations WHERE timed_out_at IS NOT NULL OR breaker_opened_at IS NOT NULL)
 FROM flight
 """,
     {"now": "timestamptz", "limit": "integer"},
@@ -135,8 +141,8 @@ class PostgresScan:
 
     def look(self, limit: int) -> Look:
         row = self._db.fetch(LOOK, now=self._now, limit=limit)[0]
-        published, sending, lapsed, retrying, due, given_up, seconds = row
-        return Look(published, sending, due, lapsed, given_up, retrying, seconds)
+        published, sending, lapsed, retrying, due, given_up, seconds, limited = row
+        return Look(published, sending, due, lapsed, given_up, retrying, seconds, limited)
 
     def lanes_with_due_work(self) -> list[str]:
         return [row[0] for row in self._db.fetch(LANES_WITH_DUE_WORK, now=self._now)]
@@ -188,6 +194,12 @@ class PostgresScan:
         )
         return len(rows)
 
+    def within_limits(self, messages: Sequence[Message], token: UUID) -> list[Message]:
+        return within_limits(self._db, messages, token, now=self._now, max_wait=self._max_wait)
+
+    def hurry(self, limit: int) -> tuple[int, bool]:
+        return hurry(self._db, limit, self._now)
+
     def mark_published_if_leased(self, ids: Sequence[UUID], token: UUID, deadline: float) -> list[UUID]:
         rows = self._db.fetch(
             MARK_PUBLISHED_IF_LEASED, now=self._now, ids=_texts(ids), token=str(token), deadline=deadline
@@ -207,7 +219,9 @@ class PostgresScan:
         return end_given_up(self._db, limit, self._window, self._now)
 
     def release_held(self, limit: int) -> int:
-        return release_held(self._db, limit, self._now)
+        found = release_held(self._db, limit, self._now)
+        finish_drains(self._db, self._now)
+        return found
 
     def plan_due(self, limit: int) -> int:
         return plan_due(self._db, limit, self._now)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from contextlib import AbstractContextManager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Protocol
 from uuid import UUID
@@ -17,11 +17,16 @@ from reminders.pipeline.shares import InFlight
 
 @dataclass(frozen=True, slots=True)
 class Message:
-    """A delivery message for the broker; `route` is the queue's name."""
+    """A delivery message for the broker; `route` is the queue's name.
+
+    `caps` are the caps that cover it, and `woke_at` is when it was due: the scan's own knowledge, never sent.
+    """
 
     reminder_id: UUID
     delivery_key: str
     route: str
+    caps: tuple[UUID, ...] = ()
+    woke_at: datetime | None = field(default=None, compare=False)
 
 
 class Publisher(Protocol):
@@ -67,6 +72,8 @@ class Look:
     """How many of those in flight go to queue `retry`."""
     seconds_to_next: float | None
     """Until the earliest row that is not yet due wakes; None if there is none."""
+    limited: bool = False
+    """Whether caps or the state of destinations may stand in the way of what is due."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -169,6 +176,12 @@ class ScanLedger(Protocol):
     def shorten_lease_if_leased(self, ids: Sequence[UUID], token: UUID, seconds: float) -> None:
         """Let leases end `seconds` from now."""
 
+    def within_limits(self, messages: Sequence[Message], token: UUID) -> list[Message]:
+        """Those of the leased that may go out now, with the caps that cover each; the others wait for their turn."""
+
+    def hurry(self, limit: int) -> tuple[int, bool]:
+        """Wake what waits under caps that have turns to give: how many, and whether some wait for a call's end."""
+
     def mark_published_if_leased(self, ids: Sequence[UUID], token: UUID, deadline: float) -> list[UUID]: ...
 
     def take_back_if_published(self, ids: Sequence[UUID], token: UUID, seconds: float) -> None: ...
@@ -235,6 +248,8 @@ class Report:
     duration_ms: int
     body_hash: bytes | None
     looked_up: bool = False
+    trips: bool = False
+    """Whether so many of the last calls to the destination have failed that its breaker opens."""
 
     @property
     def certain(self) -> bool:

@@ -11,7 +11,7 @@ import time
 from bisect import bisect_right
 from collections import Counter
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from threading import Event
 from uuid import UUID
 
@@ -119,6 +119,8 @@ class Scan:
         if look.given_up:
             self._end_given_up(limit)
             look = self.ledger.look(limit + 1)
+        if look.limited:
+            look = self._hurried(look, limit)
         room = self._room(look)
         if room is None or not look.due:
             return Pass(0, 0, full=False, seconds_to_next=look.seconds_to_next)
@@ -131,9 +133,10 @@ class Scan:
         retry_room = max(0, max(1, self.policy.in_flight // 4) - look.retrying)
         leased, waiting = self._lease(look, limit, token, with_retries=retry_room > 0)
         # Crash here: rows `leased`; the lease's end wakes them.
-        messages = self._within_retry_share(leased, retry_room, token)
+        may_go = self.ledger.within_limits(leased, token) if look.limited and leased else leased
+        messages = self._within_retry_share(may_go, retry_room, token)
         if not messages:
-            return Pass(len(leased), 0, full=waiting, seconds_to_next=look.seconds_to_next)
+            return Pass(len(leased), 0, full=waiting or len(may_go) < len(leased), seconds_to_next=look.seconds_to_next)
         sent = publish(
             self.ledger, self.publisher, messages, token, redeliver=self.policy.redeliver, lease=self.policy.lease
         )
@@ -170,6 +173,13 @@ class Scan:
         woken = self.ledger.wake_lost_messages(lost, LOST_AFTER)
         if woken:
             logger.warning("scan.messages_lost count=%d: published, but no longer on the broker; sent again", woken)
+
+    def _hurried(self, look: Look, limit: int) -> Look:
+        """The look anew, if caps had turns to give to what waits; and the next one soon, while a call's end would be a turn."""
+        woken, by_calls = self.ledger.hurry(limit)
+        # Crash here: rows due now instead of later.
+        found = self.ledger.look(limit + 1) if woken else look
+        return replace(found, seconds_to_next=SHORTEST_PAUSE) if by_calls else found
 
     def _release_held(self, limit: int) -> None:
         found = self.ledger.release_held(limit)

@@ -6,6 +6,7 @@ import json
 import os
 import re
 import shlex
+import shutil
 import socket
 import subprocess
 from collections.abc import Iterator
@@ -89,6 +90,11 @@ class Newcomer:
         (line, *_) = self.run("reminders series list --json").stdout.splitlines()
         return str(json.loads(line)["id"])
 
+    def first_file(self) -> str:
+        """The id that the pages call FILE_ID."""
+        (line, *_) = self.run("reminders reconcile --files --json").stdout.splitlines()
+        return str(json.loads(line)["file"])
+
     def leave(self) -> None:
         for process in reversed(self.staying):
             process.terminate()
@@ -106,6 +112,9 @@ def newcomer(home: Path, tmp_path: Path) -> Iterator[Newcomer]:
     for name, text in TEMPLATE.items():
         (tmp_path / name).write_text(text)
     (tmp_path / "suppressions.csv").write_text(SUPPRESSIONS)
+    shutil.copytree(ROOT / "examples" / "shop", tmp_path / "examples" / "shop")
+    for file in (tmp_path / "examples" / "shop").iterdir():
+        file.write_text(file.read_text().replace("8780", str(port)))
     newcomer = Newcomer(tmp_path, home, port)
     yield newcomer
     newcomer.leave()
@@ -117,7 +126,7 @@ def as_run(command: str, port: int) -> str:
     return f"{command} --port {port}" if command.startswith("reminders receiver") else command
 
 
-@pytest.mark.timeout(600)
+@pytest.mark.timeout(900)
 def test_every_documented_command_works_in_order(newcomer: Newcomer) -> None:
     commands = documented_commands()
     assert len(commands) >= 12
@@ -125,6 +134,8 @@ def test_every_documented_command_works_in_order(newcomer: Newcomer) -> None:
         command = as_run(documented, newcomer.port)
         if " SERIES" in command:
             command = command.replace(" SERIES", f" {newcomer.first_series}")
+        if "FILE_ID" in command:
+            command = command.replace("FILE_ID", newcomer.first_file())
         if documented.startswith(STAYS):
             newcomer.start(command)
             if documented.startswith("reminders receiver"):

@@ -8,11 +8,13 @@ from functools import partial
 import reminders
 from integration.audit.aging import AGAIN, DAY, HOUR, LOST, MINUTE, NO
 from integration.audit.consent_stories import CONSENT_STORIES
+from integration.audit.limit_stories import LIMIT_STORIES
 from integration.audit.pause_stories import PAUSE_STORIES
 from integration.audit.place_stories import PLACE_STORIES
 from integration.audit.purge_stories import PURGE_STORIES
 from integration.audit.secret_stories import SECRET_STORIES
 from integration.audit.series_stories import SERIES_STORIES
+from integration.audit.settlement_stories import SETTLEMENT_STORIES
 from integration.audit.shutdown_stories import SHUTDOWN_STORIES
 from integration.audit.template_stories import TEMPLATE_STORIES
 from integration.ledger.world import CLAIM, AskedProvider, ScriptedProvider
@@ -230,6 +232,7 @@ def lost_and_looked_up(w):
 
 
 STORIES = {
+    **SETTLEMENT_STORIES,
     **PLACE_STORIES,
     **PURGE_STORIES,
     "pending": lambda w: w.schedule(),
@@ -288,6 +291,7 @@ STORIES = {
     "worker lost, delivered then": lambda w: w.run(worker_lost(w)[0]),
     **SERIES_STORIES,
     **SHUTDOWN_STORIES,
+    **LIMIT_STORIES,
     **PAUSE_STORIES,
     **SECRET_STORIES,
     **TEMPLATE_STORIES,

@@ -10,10 +10,12 @@ import pytest
 import reminders
 from integration.audit.aging import AGAIN, DAY, HASH, LOST, MINUTE, NO
 from integration.audit.consent_stories import quiet, suppressed
+from integration.audit.limit_stories import calling, opened, removed_just_now, waiting_only
 from integration.audit.pause_stories import held_only, held_then_resumed
 from integration.audit.secret_stories import rotated
 from integration.audit.series_stories import only_series, with_a_turn_moved
 from integration.audit.series_stories import planned as planned_by_a_series
+from integration.audit.settlement_stories import SETTLEMENT_PLANTS
 from integration.audit.template_stories import written
 from integration.ledger.world import CLAIM, REDELIVER, RETRY
 from reminders.domain.errors import InvalidInput
@@ -133,12 +135,15 @@ LETTER = "UPDATE reminders.dead_letters SET {} WHERE reminder_id = '{{id}}'"
 COPY = """INSERT INTO reminders.delivery_attempts (delivery_key, claim_number, claimed_at, reminder_id, worker, outcome, error_class, reason, decision)
           SELECT delivery_key, {}, {}, reminder_id, worker, 'retry', 'busy', '', 'retry' FROM reminders.notification_deliveries WHERE delivery_key = '{{key}}'"""
 SERIES = "UPDATE reminders.series SET {} WHERE id = '{{id}}'"
+SKIPPED = """INSERT INTO reminders.series_skips (series_id, recurrence_id, due_at, lateness, reason)
+SELECT series_id, recurrence_id, due_at, '0', 'paused' FROM reminders.reminders WHERE id = '{id}'"""
 GONE = "DELETE FROM reminders.{} WHERE {} = '{{{}}}'"
 
 SEEN = """INSERT INTO reminders.keys_seen
 SELECT identity_key, request_hash, id, delivery_key, version, due_at, 'cancelled', now(), gen_random_uuid(), {}
 FROM reminders.reminders WHERE id = '{{id}}'"""
 PLANTS = {
+    **SETTLEMENT_PLANTS,
     "live_without_due": planted(pending, GONE.format("due", "id", "id")),
     "ended_but_due": planted(pending, REMINDER.format("status = 'cancelled', finished_at = now()")),
     "due_under_another_key": planted(pending, DUE.format("delivery_key = 'dk_other'")),
@@ -162,6 +167,11 @@ PLANTS = {
     "never_wakes": planted(held_only, "ALTER TABLE reminders.due DROP CONSTRAINT due_held_never_wakes", DUE.format("wake_at = now()")),
     "held_without_pause": planted(held_only, "DELETE FROM reminders.pauses"),
     "held_after_resume": planted(stuck(held_then_resumed, 6 * MINUTE)),
+    "turn_without_cap": planted(waiting_only, "UPDATE reminders.rates SET tenant_id = 'somebody else'"),
+    "turn_after_removal": planted(stuck(removed_just_now, 6 * MINUTE)),
+    "wait_without_bound": planted(waiting_only, DUE.format("give_up_at = NULL")),
+    "calls_beyond_cap": planted(lambda w: calling(w, 2), "UPDATE reminders.rates SET concurrent = 1, set_at = set_at - interval '6 minutes'", id_of=lambda _: None),
+    "breaker_without_end": planted(opened, "UPDATE reminders.destinations SET hold_until = NULL, hold_reason = NULL", id_of=lambda _: None),
     "attempt_without_claim": planted(ended(AGAIN), COPY.format(2, "now()")),
     "attempt_off_its_claim": planted(ended(AGAIN, DONE), COPY.format(2, "claimed_at + interval '1 ms'")),
     "attempts_overlap": planted(ended(AGAIN, DONE), ATTEMPT.format("recorded_at = now()")),
@@ -232,6 +242,7 @@ PLANTS = {
     "series_faulty": planted(only_series, SERIES.format("fault = 'InvalidInput: zone'"), id_of=lambda _: None),
     "series_planned_ahead": planted(with_a_turn_moved, "UPDATE reminders.reminders SET moved_at = NULL", id_of=lambda _: None),
     "series_planned_in_vain": planted(planned_by_a_series, "UPDATE reminders.series SET status = 'paused', plan_at = NULL"),
+    "skipped_but_made": planted(planned_by_a_series, SKIPPED),
     "occurrence_without_series": planted(planned_by_a_series, "UPDATE reminders.series SET slot = 'another'"),
 }  # fmt: skip
 
