@@ -8,4 +8,5 @@ TABLES = (
     "recipients", "preferences", "suppressions", "kind_policies",
     "series", "series_skips", "lateness_policies",
     "calendars", "calendar_entries",
+    "new_tenants", "cohort_members", "tenant_changes", "shadow_deliveries",
 )  # fmt: skip

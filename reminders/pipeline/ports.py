@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from datetime import datetime
@@ -67,6 +67,10 @@ class Look:
     """How many of those in flight go to queue `retry`."""
     seconds_to_next: float | None
     """Until the earliest row that is not yet due wakes; None if there is none."""
+    others: int = 0
+    """Of the rows that were counted as due, how many are of other dispatchers' tenants. They are in no other count."""
+    crowded_out: bool = False
+    """Whether the count stopped at its limit among rows of others: behind them there may be due work of our own."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,6 +84,8 @@ class Leased:
     """Lanes that were asked and have no due work any more."""
     put_off: int = 0
     """How many were not leased but put off, because their destination is held."""
+    tenants: frozenset[str] = frozenset()
+    """Whose rows they were."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -162,6 +168,9 @@ class ScanLedger(Protocol):
 
         Looks at the `limit` rows of each lane that have been due longest.
         """
+
+    def register_tenants(self, tenants: Iterable[str]) -> None:
+        """Let those of the tenants that the ledger does not know yet start as the settings say."""
 
     def end_given_up(self, limit: int) -> list[str]:
         """End up to `limit` reminders that are past their `give_up_at`; what each has become."""

@@ -41,6 +41,8 @@ RELEASE_EVERY = 1.0
 PLAN_EVERY = 1.0
 """Seconds between two looks for series whose next occurrence must be made, unless there was a whole batch of them."""
 PLAN_BATCH = 200
+MOST_MET = 100_000
+"""Tenants that one scanner remembers to have met."""
 LOST_AFTER = 2.0
 """Seconds for which a published row counts as in flight even if the broker does not show its message."""
 
@@ -85,6 +87,7 @@ class Scan:
     _repair_from: float = float("-inf")
     _release_from: float = float("-inf")
     _plan_from: float = float("-inf")
+    _met: frozenset[str] = frozenset()
     looked_at: float = field(default_factory=time.monotonic)
     """When the last pass began, by the monotonic clock: who watches the scanner can tell that it hangs."""
 
@@ -120,7 +123,7 @@ class Scan:
             self._end_given_up(limit)
             look = self.ledger.look(limit + 1)
         room = self._room(look)
-        if room is None or not look.due:
+        if room is None or not (look.due or look.crowded_out):
             return Pass(0, 0, full=False, seconds_to_next=look.seconds_to_next)
         if room <= 0:
             return Pass(0, 0, full=True, seconds_to_next=look.seconds_to_next)
@@ -130,7 +133,7 @@ class Scan:
         # would only take the room of fresh reminders.
         retry_room = max(0, max(1, self.policy.in_flight // 4) - look.retrying)
         leased, waiting = self._lease(look, limit, token, with_retries=retry_room > 0)
-        # Crash here: rows `leased`; the lease's end wakes them.
+        # Crash here: rows `leased`; the lease's end wakes them. Their tenants may be new; a claim knows them all the same.
         messages = self._within_retry_share(leased, retry_room, token)
         if not messages:
             return Pass(len(leased), 0, full=waiting, seconds_to_next=look.seconds_to_next)
@@ -138,7 +141,7 @@ class Scan:
             self.ledger, self.publisher, messages, token, redeliver=self.policy.redeliver, lease=self.policy.lease
         )
         # A broker that refuses is not full: hammering it with lease after lease would only age the leases.
-        more = sent == len(messages) and look.due > len(leased)
+        more = sent == len(messages) and (look.due > len(leased) or look.crowded_out)
         return Pass(len(leased), sent, full=more, seconds_to_next=look.seconds_to_next)
 
     def _room(self, look: Look) -> int | None:
@@ -192,12 +195,22 @@ class Scan:
 
     def _lease(self, look: Look, limit: int, token: UUID, *, with_retries: bool) -> tuple[list[Message], bool]:
         """Lease what goes out now; and say whether there may be other due work, behind what is held or has its share."""
-        if look.due > limit:
+        if look.due + look.others > limit:
             lanes = self._lanes_in_turn()
-            if lanes and not _belongs_to_one_destination(lanes):
+            if look.crowded_out and not lanes:
+                return [], False
+            if look.crowded_out or (lanes and not _belongs_to_one_destination(lanes)):
                 return self._lease_in_shares(lanes, limit, token, with_retries=with_retries)
         leased = self.ledger.lease(limit, self.policy.lease, token, with_retries=with_retries)
+        self._meet(leased)
         return leased.messages, leased.put_off > 0
+
+    def _meet(self, leased: Leased) -> None:
+        """See to it that the ledger knows whose rows these are, before a message goes out."""
+        if new := leased.tenants - self._met:
+            self.ledger.register_tenants(new)
+            # What one scanner remembers is bounded; to ask again costs a statement.
+            self._met = new if len(self._met) > MOST_MET else self._met | new
 
     def _lease_in_shares(
         self, lanes: list[str], limit: int, token: UUID, *, with_retries: bool
@@ -241,7 +254,11 @@ class Scan:
     def _lease_from(
         self, shares: list[tuple[str, int]], limit: int, token: UUID, *, cap: int | None = None, with_retries: bool
     ) -> Leased:
-        return self.ledger.lease_from_lanes(shares, limit, self.policy.lease, token, cap=cap, with_retries=with_retries)
+        leased = self.ledger.lease_from_lanes(
+            shares, limit, self.policy.lease, token, cap=cap, with_retries=with_retries
+        )
+        self._meet(leased)
+        return leased
 
     def _within_retry_share(self, leased: list[Message], room: int, token: UUID) -> list[Message]:
         """Leave out retries beyond their room; their leases end soon."""
