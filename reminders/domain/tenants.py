@@ -27,7 +27,9 @@ def read_mode(text: str) -> Mode:
 def read_dispatcher(text: str) -> str:
     """The name of a dispatcher. Raises `ValueError`."""
     if not re.fullmatch(r"[a-z0-9][a-z0-9._-]{0,62}", text, re.ASCII):
-        raise ValueError(f"{text[:64]!r} is no name of a dispatcher; use lower-case letters, digits, . _ and -, at most 63")
+        raise ValueError(
+            f"{text[:64]!r} is no name of a dispatcher; use lower-case letters, digits, . _ and -, at most 63"
+        )
     return text
 
 

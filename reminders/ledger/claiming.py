@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from datetime import datetime
 from typing import Any
 from uuid import UUID
@@ -172,8 +172,8 @@ class PostgresClaims:
             return str(ledger_status)
         if live in _PASSED_ON:
             return _PASSED_ON[live]
-        if (handed_over := self._of_tenant(reminder_id, delivery_key, *tenant[:4])) is not None:
-            return handed_over
+        if (elsewhere := self._of_tenant(reminder_id, delivery_key, tenant)) is not None:
+            return elsewhere
         if ends:
             ended = end_without_call(self._db, [reminder_id], now=self._now, **self._rules)
             return ended[0] if ended else "busy"
@@ -187,10 +187,9 @@ class PostgresClaims:
             return park_if_quiet(self._db, reminder_id, delivery_key, now=self._now, **self._rules)
         return SHADOW if tenant[4] == SHADOW else "busy"
 
-    def _of_tenant(
-        self, reminder_id: UUID, delivery_key: str, ours: bool, this_epoch: bool, tenant_id: str, mode: str | None
-    ) -> str | None:
+    def _of_tenant(self, reminder_id: UUID, delivery_key: str, tenant: Sequence[Any]) -> str | None:
         """What becomes of a message because of whose the tenant is; None if it is this dispatcher's, and of this epoch."""
+        ours, this_epoch, tenant_id, mode, _ = tenant
         if not this_epoch:
             moved = self._db.fetch(PASS_ON_IF_HANDED_OVER, now=self._now, id=str(reminder_id), key=delivery_key)
             return str(moved[0][0]) if moved else "busy"

@@ -162,9 +162,9 @@ class PostgresScan:
         published, sending, lapsed, retrying, due, given_up, seconds, shared = row
         if not shared:
             return Look(published, sending, due, lapsed, given_up, retrying, seconds)
-        published, sending, retrying, own, others = self._db.fetch(
-            LOOK_AT_OWN, now=self._now, limit=limit, **self._me
-        )[0]
+        published, sending, retrying, own, others = self._db.fetch(LOOK_AT_OWN, now=self._now, limit=limit, **self._me)[
+            0
+        ]
         crowded_out = others > 0 and own + others >= limit
         return Look(published, sending, own, lapsed, given_up, retrying, seconds, others, crowded_out)
 
