@@ -56,7 +56,7 @@ SECTIONS: dict[str, dict[str, tuple[str, str]]] = {
         "tenant": ("reminders.cli.tenant:tenant", "Tenants: off, shadow or live; cohorts; policies; channels held."),
         "shadow": (
             "reminders.cli.shadow:shadow",
-            "What tenants in shadow would have been sent: list, report, release.",
+            "What tenants in shadow would be sent: list, report, release.",
         ),
         "handover": ("reminders.cli.handover:handover", "Give tenants to another dispatcher."),
         "secret": ("reminders.cli.secret:secret", "Signing secrets: rotate, revoke, list, history; keys at rest."),
