@@ -20,10 +20,22 @@ from reminders.ledger.audit_places import PLACES
 from reminders.ledger.audit_secrets import SECRETS
 from reminders.ledger.audit_series import SERIES
 from reminders.ledger.audit_templates import TEMPLATES
+from reminders.ledger.audit_tenants import TENANTS
 from reminders.ledger.caller import fetch
 from reminders.ledger.database import Database, Row
 
-CHECKS: tuple[Check, ...] = (*LIVE, *HOLDS, *ATTEMPTS, *ENDINGS, *PLACES, *SECRETS, *TEMPLATES, *CONSENT, *SERIES)
+CHECKS: tuple[Check, ...] = (
+    *LIVE,
+    *HOLDS,
+    *ATTEMPTS,
+    *ENDINGS,
+    *PLACES,
+    *SECRETS,
+    *TEMPLATES,
+    *CONSENT,
+    *SERIES,
+    *TENANTS,
+)
 
 # Read only, so that it may run on a replica, and all checks see one moment. Every time is Postgres's own. Compiling a
 # query that reads a large table once costs more than it saves.

@@ -15,6 +15,7 @@ from integration.audit.secret_stories import SECRET_STORIES
 from integration.audit.series_stories import SERIES_STORIES
 from integration.audit.shutdown_stories import SHUTDOWN_STORIES
 from integration.audit.template_stories import TEMPLATE_STORIES
+from integration.audit.tenant_stories import TENANT_STORIES
 from integration.ledger.world import CLAIM, NOW, AskedProvider, ScriptedProvider
 from reminders.domain.look_ups import Absent, Found, Undecided
 from reminders.domain.outcomes import Delivered
@@ -289,6 +290,7 @@ STORIES = {
     **SECRET_STORIES,
     **TEMPLATE_STORIES,
     **CONSENT_STORIES,
+    **TENANT_STORIES,
     "convicted": convicted,
     "convicted and redriven": lambda w: w.redrive(convicted(w), checked=True),
     "late retry": lambda w: late(w, AGAIN),
