@@ -10,6 +10,7 @@ depends_on = None
 # A tenant's own row is that of no channel. It has no mode before the first scan that meets the tenant; those that the ledger
 # knows already are live, and belong to `main`. An epoch is given by the first handover, and another by each later one.
 UPGRADE = """
+SET LOCAL client_min_messages = warning;
 ALTER TABLE {s}.tenant_policies ADD COLUMN IF NOT EXISTS mode text;
 ALTER TABLE {s}.tenant_policies ADD COLUMN IF NOT EXISTS dispatcher text;
 ALTER TABLE {s}.tenant_policies ADD COLUMN IF NOT EXISTS epoch integer;
