@@ -7,6 +7,7 @@ import secrets
 import socket
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
+from datetime import datetime
 from functools import lru_cache
 from typing import Any
 
@@ -109,9 +110,13 @@ def dispatcher_of(settings: Settings) -> Dispatcher:
 
 @lru_cache(maxsize=1)
 def scan_ledger() -> PostgresScan:
-    settings = installation()
+    return scan_ledger_of(installation(), database())
+
+
+def scan_ledger_of(settings: Settings, db: Database, now: datetime | None = None) -> PostgresScan:
+    """The ledger as a scanner of these settings sees it; `now` replaces the database's clock."""
     return PostgresScan(
-        database(), window=settings.dedup_window, max_wait=settings.max_wait, dispatcher=dispatcher_of(settings)
+        db, now, window=settings.dedup_window, max_wait=settings.max_wait, dispatcher=dispatcher_of(settings)
     )
 
 

@@ -9,9 +9,11 @@ from typing import Any, get_args
 from psycopg2.errors import CheckViolation
 
 from reminders.domain.states import ReminderStatus
+from reminders.domain.tenants import MODES
 from reminders.ledger.database import Database
 from reminders.ledger.pausing import pauses
 from reminders.ledger.statement import Statement
+from reminders.ledger.tenant_standing import counted
 
 logger = logging.getLogger(__name__)
 
@@ -73,10 +75,12 @@ def ledger_status(database: Database, now: datetime | None = None, *, scan_every
     `oldest_due_age_seconds` counts from the due time, or the retry's, of what is due and not being sent yet, save what is
     held. `last_tick_at` and `dropped_ticks` are beat's alone; `beat_ticks` says whether the last one is at most `PERIODS` of
     `scan_every` (seconds, beat's period) ago. `quiet` counts those of the pending ones that wait for the end of their users' quiet hours. `pauses` are `Pause` objects: those that are active or still hold something.
+    `tenants` counts those that the ledger has met by their modes, `dispatchers` by whose they are.
     """
     found = database.fetch(STATUS, now=now)[0]
     counts, oldest, in_flight, last_tick, tick_age, dropped, letters, notices, quiet = found
     counts = counts or {}
+    modes, dispatchers = counted(database)
     return {
         "counts": {status: counts.get(status, 0) for status in COUNTED},
         "oldest_due_age_seconds": round(oldest, 3) if oldest is not None else 0.0,
@@ -89,6 +93,8 @@ def ledger_status(database: Database, now: datetime | None = None, *, scan_every
         "held": counts.get("held", 0),
         "quiet": quiet,
         "pauses": pauses(database),
+        "tenants": {mode: modes.get(mode, 0) for mode in MODES},
+        "dispatchers": dispatchers,
     }
 
 
