@@ -18,6 +18,7 @@ from reminders.ledger.destination_state import disable
 from reminders.ledger.shadow_reading import shadows
 from reminders.ledger.shadow_release import release
 from reminders.ledger.template_versions import TemplateVersions
+from reminders.operate.retention import purge
 from reminders.pipeline.shadow import Shadow
 
 
@@ -359,3 +360,13 @@ def test_an_application_that_holds_the_row_is_not_waited_for(world):
         assert world.deliver(ScriptedProvider())(made.id, made.delivery_key) == "busy"
         holder.rollback()
     assert delivered(world, made) == "shadowed"
+
+
+def test_what_was_noted_is_purged_with_its_reminder(world):
+    moded(world, "shadow")
+    shadowed(world)
+    for days in (2, 3):
+        purge(world.database, 86400.0, now=datetime.now(UTC) + timedelta(days=days), patience=0.0)
+    assert world.sql("SELECT count(*) FROM reminders.reminders") == [(0,)]
+    assert shadow_rows(world, "decision") == []
+    assert world.sql("SELECT status FROM reminders.keys_seen") == [("shadowed",)]
