@@ -9,7 +9,7 @@ Application code needs only this module; importing it imports no Celery. The map
     ledger/       all SQL
     providers/    one file per channel          broker/   Redis through kombu
     testing/      the contract kit for authors of providers
-    calendar/     zones, recurrence, quiet hours   intake/   files: CSV, JSON Lines, calendars
+    calendar/     zones, recurrence, quiet hours   intake/   files: CSV, JSON Lines, calendars, settlements
     receiver/     what receivers of webhooks use   operate/  drills, retention
     tasks.py      the Celery tasks              cli/      the `reminders` command
 """

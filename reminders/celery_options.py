@@ -25,6 +25,10 @@ WOKEN_BY_WATCH = "woken_by_watch"
 DELIVER_TASK = "reminders.deliver"
 PARTITIONS_TASK = "reminders.make_partitions"
 PURGE_TASK = "reminders.purge"
+RECONCILE_TASK = "reminders.reconcile"
+RECONCILE_TICK_TASK = "reminders.reconcile_tick"
+RECONCILE_EVERY = 300.0
+"""Seconds between two looks at whether the file of the night is due, and whether any was left alone."""
 SOCKET_TIMEOUT = 5.0
 """Seconds without an answer after which a Redis connection counts as lost."""
 
@@ -175,6 +179,7 @@ def options(settings: Settings) -> dict[str, Any]:
         "beat_scheduler": "celery.beat:Scheduler",  # in memory: a tick is a wake-up, nothing of it is worth a file
         "beat_max_loop_interval": min(5.0, settings.scan_every),
         "beat_schedule": {
+            **_reconciliation(settings),
             "scan-due": {
                 "task": SCAN_TASK,
                 "schedule": settings.scan_every,
@@ -186,6 +191,13 @@ def options(settings: Settings) -> dict[str, Any]:
             "purge": {"task": PURGE_TASK, "schedule": crontab(hour="3", minute="20"), "options": {"expires": 3600.0}},
         },
     }
+
+
+def _reconciliation(settings: Settings) -> dict[str, Any]:
+    if settings.reconcile is None:
+        return {}
+    options = {"expires": RECONCILE_EVERY}
+    return {"reconcile": {"task": RECONCILE_TICK_TASK, "schedule": RECONCILE_EVERY, "options": options}}
 
 
 def _annotations(settings: Settings) -> dict[str, dict[str, Any]]:

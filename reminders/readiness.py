@@ -19,7 +19,7 @@ from reminders import bootstrap
 from reminders.celery_options import DELIVERY_QUEUES, broker_url
 from reminders.domain.errors import RemindersError, ServiceUnavailable, SettingsError
 from reminders.ledger.database import Database
-from reminders.ledger.migrations import require_head
+from reminders.ledger.schema_version import require_head
 from reminders.settings import Settings
 from reminders.supervised import hold_on
 

@@ -21,7 +21,9 @@ from reminders.settings_values import (
     basic_auth,
     encryption_keys,
     events,
+    file_name,
     gateway_url,
+    host_token,
     long_secret,
     or_never,
     schema,
@@ -102,12 +104,24 @@ class Settings:
     dispatcher: str = MAIN
     flower_auth: Secret | None = None
     flower_events: str = "all"
+    reconcile: Path | None = None
+    """The configuration of reconciliation, a TOML file."""
+    reconcile_token: Secret | None = None
+    reconcile_keep: float = 730 * 86400.0
     extras: tuple[tuple[str, Secret], ...] = ()
     """What other packages' providers are set up with: the variables `REMINDERS_X_*`, by the rest of their names."""
 
     def x(self, name: str) -> str | None:
         """The text of the variable `REMINDERS_X_<name>`; None if it is not set, or empty. It may be a secret."""
         return next((text.reveal() for key, text in self.extras if key == name), None)
+
+    @property
+    def reconcile_bearers(self) -> dict[str, str]:
+        """The bearer token that settlement files are fetched with, under the one host that is to see it."""
+        if self.reconcile_token is None:
+            return {}
+        host, _, token = self.reconcile_token.reveal().partition(":")
+        return {host.lower(): token}
 
     @property
     def in_flight_limit(self) -> int:
@@ -152,6 +166,9 @@ _PARSERS: dict[str, Callable[[str], Any]] = {
     "dispatcher": read_dispatcher,
     "flower_auth": _secret(basic_auth),
     "flower_events": events,
+    "reconcile": file_name,
+    "reconcile_token": _secret(host_token),
+    "reconcile_keep": seconds(30 * SHORTEST_RETENTION, 100 * _YEAR),
 }
 
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 import base64
 import re
 from collections.abc import Callable
+from pathlib import Path
 
 from reminders.domain.durations import parse_duration
 
@@ -64,6 +65,21 @@ def basic_auth(text: str) -> str:
     user, _, password = text.partition(":")
     if not user or len(password) < 8:
         raise ValueError("must be user:password with a password of at least 8 characters")
+    return text
+
+
+def file_name(text: str) -> Path:
+    if not text.isprintable():
+        raise ValueError("is no file's name")
+    return Path(text).expanduser()
+
+
+def host_token(text: str) -> str:
+    """A host, a colon, and the bearer token that this host alone is shown."""
+    if not re.fullmatch(r"[A-Za-z0-9][A-Za-z0-9.-]*:[A-Za-z0-9._~+/=-]{8,4096}", text, re.ASCII):
+        raise ValueError(
+            "must be HOST:TOKEN, the host that is shown the token, as files.example.com:... (8 characters at least)"
+        )
     return text
 
 

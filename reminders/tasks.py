@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import time
 from functools import partial
 from typing import Any
 from uuid import UUID
@@ -16,6 +17,8 @@ from reminders.celery import app
 from reminders.celery_options import DELIVER_TASK, PARTITIONS_TASK, PURGE_TASK, SCAN_TASK, WOKEN_BY_WATCH
 from reminders.ledger.status import make_partitions
 from reminders.operate.retention import purge
+from reminders.operate.settlement_retention import purge_settlements
+from reminders.settings import Settings
 
 logger = logging.getLogger(__name__)
 
@@ -71,13 +74,28 @@ def purge_ended() -> dict[str, int]:
 
     Lost with its process, the next night goes on where it stopped.
     """
-    done = purge(bootstrap.database(), bootstrap.installation().retention, seconds=PURGE_SECONDS)
+    settings = bootstrap.installation()
+    started = time.monotonic()
+    done = purge(bootstrap.database(), settings.retention, seconds=PURGE_SECONDS)
     logger.info(
         "purge.done purged=%d marked=%d complete=%s waiting=%d", done.purged, done.marked, done.complete, done.waiting
     )
-    if not done.complete:
+    complete = done.complete and _purge_settlements(settings, PURGE_SECONDS - (time.monotonic() - started))
+    if not complete:
         purge_ended.apply_async(expires=3600.0)
     return {"purged": done.purged, "marked": done.marked}
+
+
+def _purge_settlements(settings: Settings, seconds: float) -> bool:
+    done = purge_settlements(
+        bootstrap.database(), files=settings.retention, others=settings.reconcile_keep, seconds=seconds
+    )
+    if done.files or done.runs or done.lines:
+        logger.info(
+            "purge.settlements files=%d runs=%d lines=%d decisions=%d complete=%s",
+            done.files, done.runs, done.lines, done.decisions, done.complete,
+        )  # fmt: skip
+    return done.complete
 
 
 def _count_dropped_tick(sender: Any, request: Any, expired: bool = False, **_: Any) -> None:

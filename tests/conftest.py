@@ -6,20 +6,22 @@ import os
 import subprocess
 import tempfile
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
+from unittest.mock import patch
 
 import pytest
 import redis
 
+from descriptors import none_left
 from reminders import api, bootstrap
-from reminders.embedded import Services, running
+from reminders.embedded import Services, postgres, running
 from reminders.embedded.programs import postgres_package, postgres_programs
 from reminders.ledger.database import Database, driver_url
 from reminders.ledger.migrations import migrate
 from reminders.ledger.status import make_partitions
 from reminders.settings import Secret, Settings
-from tables import TABLES
+from tables import empty
 
 SIGNING_SECRET = "tests-only-signing-secret-0123456789"
 
@@ -41,8 +43,14 @@ def home() -> Iterator[Path]:
 
 @pytest.fixture(scope="session")
 def services() -> Iterator[Services]:
-    """Embedded Postgres and Redis of this test run alone."""
-    with open_folder() as home, running(home) as found:
+    """Embedded Postgres and Redis of this test run alone. They keep what a killed process leaves, but not what a machine does.
+
+    Waiting for the disk is more than half of what a short test costs. Tests that crash servers have homes of their own, where
+    Postgres is as we ship it.
+    """
+    with open_folder() as home, ExitStack() as stack:
+        with patch.dict(postgres._OPTIONS, {"fsync": "off", "full_page_writes": "off"}):
+            found = stack.enter_context(running(home))
         yield found
 
 
@@ -55,6 +63,13 @@ def migrated(services: Services) -> str:
     bootstrap.tell_ledger(Settings(), database)
     database.close()
     return services.database_url
+
+
+@pytest.fixture(scope="module", autouse=True)
+def no_descriptors_left() -> Iterator[None]:
+    """No test file leaves many more descriptors open than there were."""
+    with none_left():
+        yield
 
 
 @pytest.fixture
@@ -94,8 +109,7 @@ def database(migrated: str) -> Iterator[Database]:
     """An empty ledger."""
     database = Database(migrated, schema="reminders", pool_size=40)
     with database.transaction() as connection, connection.cursor() as cursor:
-        cursor.execute("SET LOCAL search_path = reminders")
-        cursor.execute(f"TRUNCATE {', '.join(TABLES)}")
+        empty(cursor)
     yield database
     database.close()
 

@@ -3,7 +3,7 @@
 from reminders.ledger.migration_steps import build_index, run, run_folder
 
 revision = "0018"
-down_revision = "0015"
+down_revision = "0017"
 branch_labels = None
 depends_on = None
 

@@ -192,6 +192,11 @@ class Channel(stock.Channel):
 class Transport(stock.Transport):
     Channel = Channel
 
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
+        super().__init__(*args, **kwargs)  # type: ignore[no-untyped-call]
+        # Of this one: an event loop may put its own in its place.
+        self.close_poller = self.cycle.poller.close  # type: ignore[union-attr]
+
 
 class Connection(kombu.connection.Connection):
     """Takes this module's transport for `redis://`, `rediss://` and `redis+socket://`.
@@ -202,6 +207,12 @@ class Connection(kombu.connection.Connection):
     def get_transport_cls(self) -> type:
         chosen: type = super().get_transport_cls()  # type: ignore[no-untyped-call]
         return Transport if chosen is stock.Transport else chosen
+
+    def _do_close_transport(self) -> None:
+        """Kombu would leave the poller's descriptor open until the garbage is collected, one for each reconnection."""
+        if isinstance(self._transport, Transport):
+            self._transport.close_poller()
+        super()._do_close_transport()  # type: ignore[no-untyped-call]
 
     def ensure_connection(self, *args: Any, **kwargs: Any) -> Any:
         return super().ensure_connection(*args, **{"interval_max": RECONNECT_AT_MOST, **kwargs})  # type: ignore[no-untyped-call]

@@ -43,6 +43,10 @@ class Occurrence:
     wall: datetime
     recurrence_id: str
 
+    def in_zone(self, zone: str) -> datetime:
+        """The instant (UTC) at which this same turn comes where the clocks are those of `zone`."""
+        return self.at if self.recurrence_id.endswith("Z") else to_instant(self.wall, zone)
+
 
 @dataclass(frozen=True, slots=True)
 class Recurrence:
@@ -131,6 +135,12 @@ def _back_in_order(by_wall: Iterator[Occurrence]) -> Iterator[Occurrence]:
             yield heapq.heappop(waiting)
     while waiting:
         yield heapq.heappop(waiting)
+
+
+def instant_of(recurrence_id: str, zone: str) -> datetime:
+    """The instant (UTC) at which the turn of this name comes in a zone."""
+    time = datetime.strptime(recurrence_id.rstrip("Z"), "%Y%m%dT%H%M%S")  # noqa: DTZ007 - a wall time, or made UTC below
+    return time.replace(tzinfo=UTC) if recurrence_id.endswith("Z") else to_instant(time, zone)
 
 
 def take(occurrences: Iterator[Occurrence], number: int) -> Sequence[Occurrence]:

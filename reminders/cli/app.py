@@ -37,6 +37,10 @@ SECTIONS: dict[str, dict[str, tuple[str, str]]] = {
         "reschedule": ("reminders.cli.reschedule:reschedule", "Move a reminder to another time."),
         "snooze": ("reminders.cli.snooze:snooze", "Put one reminder off."),
         "series": ("reminders.cli.series:series", "Series: add, list, show, edit, pause, resume, skip, move, end."),
+        "reconcile": (
+            "reminders.cli.reconcile:reconcile",
+            "Match a settlement file to the orders, and tell what follows.",
+        ),
         "preview": (
             "reminders.cli.preview:preview",
             "Show when a series or a rule fires next, and at which local time.",
@@ -95,6 +99,7 @@ FLAGS = {
     "catch_up": "--catch-up",
     "max_lateness": "--max-lateness",
     "turn": "TURN",
+    "page": "--page",
     "locale": "--locale",
     "quiet_hours": "--quiet",
 }

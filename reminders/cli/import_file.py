@@ -29,8 +29,9 @@ from reminders.intake.ical.content_lines import looks_like_a_calendar
 from reminders.intake.importing import Totals, run_import
 from reminders.intake.jsonl_records import read_jsonl
 from reminders.intake.lines import Lines
+from reminders.intake.patience import PATIENCE
 from reminders.intake.rejects_file import RejectsFile
-from reminders.intake.writing import PATIENCE, BatchWriter
+from reminders.intake.writing import BatchWriter
 from reminders.ledger.allowed_places import KeptAllowedPlaces
 from reminders.ledger.background import BackgroundConnection
 

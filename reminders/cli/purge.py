@@ -10,6 +10,7 @@ from reminders.cli.values import json_option
 from reminders.domain.durations import parse_duration
 from reminders.domain.errors import InvalidInput
 from reminders.operate.retention import Purged, purge, rehearse
+from reminders.operate.settlement_retention import SettlementsPurged, purge_settlements, rehearse_settlements
 from reminders.settings import SHORTEST_RETENTION
 
 
@@ -24,11 +25,15 @@ def purge_(*, older_than: str | None, dry_run: bool, limit: int | None, as_json:
     A run marks what has ended long enough ago, and deletes what an earlier run marked. The keys stay: scheduling a
     purged reminder again answers how it ended. What is live or has an open dead letter is never touched. It may be
     broken off at any time, and run beside everything else.
+
+    Settlement files kept in the ledger go too; runs, lines and decisions of reconciliation after REMINDERS_RECONCILE_KEEP.
     """
     given = None if older_than is None else _age(older_than)
     with session() as ledger:
         age = ledger.settings.retention if given is None else given
         done = rehearse(ledger.database, age) if dry_run else purge(ledger.database, age, limit=limit)
+        act = rehearse_settlements if dry_run else purge_settlements
+        settled = act(ledger.database, files=age, others=ledger.settings.reconcile_keep)
     if as_json:
         print_json(
             {
@@ -39,10 +44,14 @@ def purge_(*, older_than: str | None, dry_run: bool, limit: int | None, as_json:
                 "dropped_months": done.months,
                 "older_than_seconds": age,
                 "dry_run": dry_run,
+                "settlement_files": settled.files,
+                "settlement_lines": settled.lines,
+                "reconciliation_runs": settled.runs,
+                "reconciliation_decisions": None if dry_run else settled.decisions,
             }
         )
     else:
-        print("\n".join(_told(done, dry_run=dry_run)))
+        print("\n".join([*_told(done, dry_run=dry_run), *_told_of_settlements(settled, dry_run=dry_run)]))
 
 
 def _age(text: str) -> float:
@@ -66,3 +75,13 @@ def _told(done: Purged, *, dry_run: bool) -> list[str]:
     if done.months:
         lines.append(f"Dropped {', '.join(done.months)}")
     return lines
+
+
+def _told_of_settlements(done: SettlementsPurged, *, dry_run: bool) -> list[str]:
+    if not (done.files or done.runs or done.lines):
+        return []
+    would = "would be " if dry_run else ""
+    decisions = "" if dry_run else f" with {done.decisions:,} decisions"
+    return [
+        f"Of reconciliation {would}purged: {done.files:,} files, {done.runs:,} runs, {done.lines:,} lines{decisions}"
+    ]

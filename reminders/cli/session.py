@@ -30,7 +30,7 @@ from reminders.domain.errors import ServiceUnavailable
 from reminders.embedded import running
 from reminders.embedded_secret import with_laptop_defaults
 from reminders.ledger.database import CONNECT_TIMEOUT, Database, LockNotAvailable, check_connection
-from reminders.ledger.migrations import migrate, require_head
+from reminders.ledger.schema_version import require_head
 from reminders.ledger.status import make_partitions
 from reminders.settings import Secret, Settings, load
 from reminders.settings_addresses import check_addresses
@@ -141,6 +141,7 @@ def bring_to_head(settings: Settings, database: Database) -> Migrated:
     Safe to run at any time, and by several at once.
     """
     from reminders.bootstrap import tell_ledger
+    from reminders.ledger.migrations import migrate
 
     assert settings.database_url is not None
     before, after = migrate(settings.database_url.reveal(), settings.schema)

@@ -12,6 +12,7 @@ from reminders.cli.pause import pauses_for_people
 from reminders.cli.printing import print_fields, print_json
 from reminders.cli.session import session
 from reminders.cli.values import json_option
+from reminders.ledger.settlement_status import reconciliation_status
 from reminders.ledger.status import PERIODS, ledger_status
 from reminders.settings import Settings
 
@@ -28,6 +29,7 @@ def status(*, as_json: bool) -> None:
     with session(broker=True) as ledger:
         found = {
             **ledger_status(ledger.database, scan_every=ledger.settings.scan_every),
+            "reconciliation": reconciliation_status(ledger.database),
             **broker_status(ledger.settings),
         }
     if as_json:
@@ -91,6 +93,7 @@ def _print_for_people(found: dict[str, Any]) -> None:
                 "notices",
                 f"{found['notices_open']:,} unseen: `reminders notice list`" if found["notices_open"] else "none",
             ),
+            ("reconciliation", _reconciliation_for_people(found["reconciliation"])),
             ("last tick", _tick_for_people(found)),
             ("dropped ticks", f"{found['dropped_ticks']:,}"),
             *_broker_for_people(found),
@@ -104,6 +107,23 @@ def _tenants_for_people(found: dict[str, Any]) -> str | None:
     told = [_listed(modes, "{count:,} {name}")] if modes["off"] or modes["shadow"] else []
     told += [_listed(dispatchers, "{count:,} of {name}")] if len(dispatchers) > 1 else []
     return "; ".join(told) or None
+
+
+def _reconciliation_for_people(found: dict[str, Any] | None) -> str | None:
+    """None where nothing was ever reconciled: then there is no line about it."""
+    if found is None:
+        return None
+    last = found["last_finished_at"]
+    more = _listed(
+        {
+            "running": found["running"],
+            "broken off (`reminders reconcile --runs`)": found["broken_off"],
+            "being fetched": found["fetching"],
+            "refused lately (`reminders reconcile --files`)": found["refused"],
+        },
+        "{count:,} {name}",
+    )
+    return ", ".join(filter(None, [f"last finished {last}" if last else "none finished", more]))
 
 
 def _tick_for_people(found: dict[str, Any]) -> str:

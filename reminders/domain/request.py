@@ -30,6 +30,8 @@ LIMITS = {
 }
 """The longest text, in characters, that each field takes."""
 MAX_DATA_BYTES = 8192
+COUNTED_DATA_BYTES = 65_536
+"""Up to which a refusal says how many there are: the schema's functions do not count further."""
 MAX_DATA_DEPTH = 16
 FIRST_YEAR, LAST_YEAR = 1970, 9998
 _LARGEST_INTEGER = 2**63
@@ -177,7 +179,8 @@ def canonical_data(data: Mapping[str, Any] | None) -> str:
     text = _canonical(data, "data", 1)
     size = len(text.encode())
     if size > MAX_DATA_BYTES:
-        raise InvalidInput("data", f"has {size:,} bytes as JSON; at most {MAX_DATA_BYTES:,} are allowed")
+        said = f"more than {COUNTED_DATA_BYTES:,}" if size > COUNTED_DATA_BYTES else f"{size:,}"
+        raise InvalidInput("data", f"has {said} bytes as JSON; at most {MAX_DATA_BYTES:,} are allowed")
     return text
 
 

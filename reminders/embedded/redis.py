@@ -11,10 +11,6 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import ClassVar
 
-import redis
-from redis.backoff import NoBackoff
-from redis.retry import Retry
-
 from reminders.embedded.placement import owner_of
 from reminders.embedded.programs import redis_server
 from reminders.embedded.server import Answer, Server
@@ -64,6 +60,8 @@ class Redis(Server):
         return f"redis://:{record.password}@{_HOST}:{record.port}/0"
 
     def ask(self) -> Answer:
+        import redis  # noqa: PLC0415 (a third of the time that a short command takes, and most of them need no broker)
+
         record = self._record()
         if record is None:
             return Answer.REFUSED
@@ -73,7 +71,7 @@ class Redis(Server):
             password=record.password,
             socket_timeout=_ANSWER_WITHIN,
             socket_connect_timeout=_ANSWER_WITHIN,
-            retry=Retry(NoBackoff(), 0),
+            retry=redis.retry.Retry(redis.backoff.NoBackoff(), 0),
             decode_responses=True,
         )
         try:

@@ -39,7 +39,7 @@ def _header(lines: Lines, reader: Iterator[list[str]], check: Callable[[Collecti
         except StopIteration:
             raise RemindersError("The file is empty; its first line must name the columns") from None
         except (csv.Error, RecordTooLong) as error:
-            raise RemindersError(f"Line {lines.first}, which must name the columns, {_reason(error)}") from None
+            raise RemindersError(f"Line {lines.first}, which must name the columns, {fault_of(error)}") from None
         if lines.fault is not None:
             raise RemindersError(f"Line {lines.first}, which must name the columns, {lines.fault}")
         names = [name.strip() for name in names]
@@ -57,7 +57,7 @@ def _records(lines: Lines, reader: Iterator[list[str]], names: list[str]) -> Rec
         except StopIteration:
             return
         except (csv.Error, RecordTooLong) as error:
-            yield Reject(lines.first, None, _reason(error))
+            yield Reject(lines.first, None, fault_of(error))
             lines.give_back()
             continue
         if lines.fault is not None:
@@ -78,6 +78,7 @@ def _records(lines: Lines, reader: Iterator[list[str]], names: list[str]) -> Rec
         yield lines.first, values
 
 
-def _reason(error: csv.Error | RecordTooLong) -> str:
+def fault_of(error: csv.Error | RecordTooLong) -> str:
+    """What is wrong with a record that `csv.reader` refused with strict rules, as a predicate of it."""
     text = "field larger" if isinstance(error, RecordTooLong) else str(error)
     return next((reason for start, reason in _REASONS.items() if text.startswith(start)), f"is no CSV: {text}")

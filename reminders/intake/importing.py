@@ -50,7 +50,7 @@ def run_import(
     totals = Totals()
     last_line = 0
     try:
-        with _rare_collections():
+        with rare_collections():
             for written in writer.write(batches):
                 last_line = written.batch.last_line
                 _count(totals, written)
@@ -71,7 +71,7 @@ def run_import(
 
 
 @contextmanager
-def _rare_collections() -> Iterator[None]:
+def rare_collections() -> Iterator[None]:
     """A batch is some ten thousand objects without cycles: looking among them for garbage is a tenth of all work."""
     before = gc.get_threshold()
     gc.set_threshold(_OBJECTS_BETWEEN_COLLECTIONS, *before[1:])

@@ -2,24 +2,19 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TypeAlias
 
-from reminders.domain.errors import Conflict, ServiceUnavailable
+from reminders.domain.errors import Conflict
 from reminders.domain.request import ReminderRequest
 from reminders.intake.checking import Batch
+from reminders.intake.patience import PATIENCE, first_line, patiently
 from reminders.intake.records import Reject
 from reminders.ledger import scheduling
 from reminders.ledger.background import BackgroundConnection
 from reminders.ledger.database import DATABASE_AWAY
 from reminders.ledger.scheduling import ScheduledReminder
-
-PATIENCE = 60.0
-"""Seconds that an absence of Postgres is sat out, and that it may take to answer."""
-FIRST_WAIT, LONGEST_WAIT = 0.1, 5.0
-
 
 Answer: TypeAlias = tuple[int, ScheduledReminder | Conflict | str]
 """A request's position and what the ledger says of it; as text why it refuses it."""
@@ -111,7 +106,7 @@ class BatchWriter:
             others = self._insert_patiently(requests)
         except scheduling.ROW_REFUSED as error:
             if len(requests) == 1:
-                yield start, f"is refused by Postgres: {_first_line(error)}"
+                yield start, f"is refused by Postgres: {first_line(error)}"
                 return
             middle = len(requests) // 2
             yield from self._insert(requests[:middle], start)
@@ -121,22 +116,9 @@ class BatchWriter:
 
     def _insert_patiently(self, requests: Sequence[ReminderRequest]) -> Mapping[int, ScheduledReminder | Conflict]:
         rows = scheduling.encoded(requests, self._deduplicates)
-        wait = FIRST_WAIT
-        give_up_at = time.monotonic() + self._patience
-        while True:
-            try:
-                scheduling.start_insert(self._background, rows)
-                return scheduling.finish_insert(self._background, requests)
-            except DATABASE_AWAY as error:
-                remaining = give_up_at - time.monotonic()
-                if remaining <= 0:
-                    raise ServiceUnavailable(
-                        f"Postgres has failed for {self._patience:g} s: {_first_line(error)}"
-                    ) from error
-                self._tell(f"Postgres fails, trying again for {remaining:.0f} s: {_first_line(error)}")
-            time.sleep(min(wait, remaining))
-            wait = min(2 * wait, LONGEST_WAIT)
 
+        def insert() -> Mapping[int, ScheduledReminder | Conflict]:
+            scheduling.start_insert(self._background, rows)
+            return scheduling.finish_insert(self._background, requests)
 
-def _first_line(error: Exception) -> str:
-    return str(error).strip().partition("\n")[0] or type(error).__name__
+        return patiently(insert, self._patience, self._tell)

@@ -19,6 +19,7 @@ from reminders.ledger.audit_live import LIVE
 from reminders.ledger.audit_places import PLACES
 from reminders.ledger.audit_secrets import SECRETS
 from reminders.ledger.audit_series import SERIES
+from reminders.ledger.audit_settlements import SETTLEMENTS
 from reminders.ledger.audit_templates import TEMPLATES
 from reminders.ledger.audit_tenants import TENANTS
 from reminders.ledger.caller import fetch
@@ -34,6 +35,7 @@ CHECKS: tuple[Check, ...] = (
     *TEMPLATES,
     *CONSENT,
     *SERIES,
+    *SETTLEMENTS,
     *TENANTS,
 )
 

@@ -49,6 +49,19 @@ WHERE s.status IN ('paused', 'cancelled') AND r.status = 'live' AND r.due_at > :
         "It would be sent: `reminders cancel ID`.",
     ),
     Check(
+        "skipped_but_made",
+        "A turn that is on record as skipped is no reminder, or one that was cancelled.",
+        "everything",
+        """
+SELECT r.id, r.delivery_key, 'turn ' || k.recurrence_id || ' of series ' || k.series_id || ' was skipped (' || k.reason || '), and is '
+       || COALESCE(d.status, r.status)
+FROM {s}.series_skips k
+JOIN {s}.reminders r ON r.series_id = k.series_id AND r.recurrence_id = k.recurrence_id
+LEFT JOIN {s}.due d ON d.id = r.id
+WHERE k.count = 1 AND r.status <> 'cancelled'""",
+        "It is sent, or was, once: the record is wrong. Report it as a fault of reminders.",
+    ),
+    Check(
         "occurrence_without_series",
         "An occurrence's series exists, and has its tenant, user, kind, channel and slot.",
         "everything",

@@ -40,10 +40,11 @@ WITH gone AS (
     UPDATE {s}.notification_deliveries SET status = 'cancelled', finished_at = clock_timestamp(), letter_kind = NULL
     WHERE reminder_id = :id AND status = 'retrying'
 )
-UPDATE {s}.reminders SET status = 'cancelled', finished_at = clock_timestamp(), withdrawn_at = clock_timestamp()
+UPDATE {s}.reminders SET status = 'cancelled', finished_at = clock_timestamp(), withdrawn_at = clock_timestamp(),
+    moved_at = CASE WHEN :keeps_time THEN moved_at END
 WHERE id = :id AND version = :version RETURNING 1
 """,
-    {"id": "uuid", "version": "integer"},
+    {"id": "uuid", "version": "integer", "keeps_time": "boolean"},
 )
 
 BRING = Statement(
@@ -77,12 +78,15 @@ RETURNING 1
 )  # fmt: skip
 
 
-def withdraw(run: Callable[..., list[Row]], occurrence_id: UUID) -> bool:
-    """End an occurrence so that its series may revive it; whether it still lived and was free."""
+def withdraw(run: Callable[..., list[Row]], occurrence_id: UUID, *, keeps_time: bool) -> bool:
+    """End an occurrence so that its series may revive it; whether it still lived and was free.
+
+    `keeps_time` says that its time is one that a person has moved it to.
+    """
     standing = _free(run, occurrence_id)
     if standing is None or not standing[2]:
         return False
-    return bool(run(WITHDRAW, id=str(occurrence_id), version=standing[0]))
+    return bool(run(WITHDRAW, id=str(occurrence_id), version=standing[0], keeps_time=keeps_time))
 
 
 def bring(

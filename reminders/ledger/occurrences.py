@@ -11,19 +11,24 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from functools import partial
+from typing import Any
 from uuid import UUID
 
-from reminders.domain.identity import delivery_key, identity_key, request_hash, uuid7
+from reminders.calendar.recurrence import instant_of
+from reminders.calendar.zones import known_zones
+from reminders.domain.identity import delivery_key, request_hash, uuid7
 from reminders.domain.request import ReminderRequest
 from reminders.ledger import occurrence_moves
 from reminders.ledger.caller import CallersConnection, fetch
+from reminders.ledger.occurrence_identity import identity_of
 from reminders.ledger.scheduling import INSERT, as_json
 from reminders.ledger.series_rows import Series
+from reminders.ledger.skip_records import forget_skips
 from reminders.ledger.statement import Statement
 from reminders.pipeline.plan import Planned
 
 _OCCURRENCE = """r.id::text, r.series_id::text, r.recurrence_id, r.due_at, r.expires_at, r.zone, r.destination, r.data::text,
-       r.status, d.status, r.moved_at IS NOT NULL, r.withdrawn_at IS NOT NULL"""
+       r.status, d.status, r.moved_at IS NOT NULL, r.withdrawn_at IS NOT NULL, s.planned_zone"""
 
 FIND = Statement(
     "occurrences_find",
@@ -31,6 +36,7 @@ FIND = Statement(
 SELECT {_OCCURRENCE}
 FROM unnest(:identities) AS wanted (identity)
 JOIN {{s}}.reminders r ON r.identity_key = decode(wanted.identity, 'hex')
+JOIN {{s}}.series s ON s.id = r.series_id
 LEFT JOIN {{s}}.due d ON d.id = r.id
 """,
     {"identities": "text[]"},
@@ -40,7 +46,9 @@ COMING = Statement(
     "occurrences_coming",
     f"""
 SELECT {_OCCURRENCE}
-FROM {{s}}.reminders r LEFT JOIN {{s}}.due d ON d.id = r.id
+FROM {{s}}.reminders r
+JOIN {{s}}.series s ON s.id = r.series_id
+LEFT JOIN {{s}}.due d ON d.id = r.id
 WHERE r.series_id = ANY(:series) AND r.due_at > :after AND (r.status = 'live' OR r.withdrawn_at IS NOT NULL)
 ORDER BY r.due_at
 """,
@@ -53,12 +61,11 @@ OPEN = Statement(
     {"series": "uuid"},
 )
 
-GIVE_UP_WITHDRAWN = Statement(
-    "occurrences_given_up",
+WITHDRAWN = Statement(
+    "occurrences_withdrawn",
     """
-UPDATE {s}.reminders SET withdrawn_at = NULL
-WHERE series_id = :series AND due_at <= :until AND withdrawn_at IS NOT NULL
-RETURNING recurrence_id, due_at, moved_at IS NOT NULL
+SELECT recurrence_id, due_at, moved_at IS NOT NULL FROM {s}.reminders
+WHERE series_id = :series AND due_at <= :until AND withdrawn_at IS NOT NULL FOR NO KEY UPDATE
 """,
     {"series": "uuid", "until": "timestamptz"},
 )
@@ -66,7 +73,10 @@ RETURNING recurrence_id, due_at, moved_at IS NOT NULL
 
 @dataclass(frozen=True, slots=True)
 class Occurrence:
-    """A turn of a series as a reminder. `live` is its status in `due`; `moved` by a person; `withdrawn` by its series."""
+    """A turn of a series as a reminder. `live` is its status in `due`; `withdrawn` says by its series.
+
+    `moved` says by a person, to another time than the one that is its own.
+    """
 
     id: UUID
     series_id: UUID
@@ -107,6 +117,12 @@ def make(connection: CallersConnection, schema: str, wanted: Sequence[tuple[Seri
             found = standing.get((series.id, planned.turn.recurrence_id))
             if found is not None and (found.withdrawn or (found.live is not None and found.due_at > series.now)):
                 bring(connection, schema, series, found, planned)
+    new = [
+        (series.id, each.turn.recurrence_id)
+        for request, (series, each) in zip(requests, wanted, strict=True)
+        if str(request.id) in made
+    ]
+    forget_skips(connection, schema, new)
     return len(made)
 
 
@@ -149,34 +165,23 @@ def bring(
     }
     run = partial(fetch, connection, schema)
     keeps_time = found.moved and keeps
-    return occurrence_moves.bring(
+    brought = occurrence_moves.bring(
         run, found.id, content, due_at=due_at, zone=zone, expires_at=expires_at, keeps_time=keeps_time
     )
+    if brought and found.withdrawn:
+        forget_skips(connection, schema, [(series.id, found.recurrence_id)])
+    return brought
 
 
-def withdraw(connection: CallersConnection, schema: str, occurrence_id: UUID) -> bool:
+def withdraw(connection: CallersConnection, schema: str, found: Occurrence) -> bool:
     """End an occurrence so that its series may revive it; whether that was still possible."""
-    return occurrence_moves.withdraw(partial(fetch, connection, schema), occurrence_id)
+    return occurrence_moves.withdraw(partial(fetch, connection, schema), found.id, keeps_time=found.moved)
 
 
 def find(connection: CallersConnection, schema: str, series: Series, recurrence_id: str) -> Occurrence | None:
     """The reminder that a turn has become, if it has."""
     rows = fetch(connection, schema, FIND, identities=[identity_of(series, recurrence_id).hex()])
     return _read(rows[0]) if rows else None
-
-
-def identity_of(series: Series, recurrence_id: str) -> bytes:
-    """The identity of a turn: that of its series and of its first local time, wherever it is moved."""
-    return identity_key(
-        tenant_id=series.tenant_id,
-        user_id=series.user_id,
-        reference=str(series.id),
-        kind=series.kind,
-        channel=series.channel,
-        slot=series.slot,
-        due_at=series.created_at,
-        recurrence_id=recurrence_id,
-    )
 
 
 def request_of(series: Series, planned: Planned) -> ReminderRequest:
@@ -206,8 +211,13 @@ def request_of(series: Series, planned: Planned) -> ReminderRequest:
     )
 
 
-def _read(row: Sequence[object]) -> Occurrence:
-    id_, series_id, recurrence_id, due_at, expires_at, *rest = row
-    assert isinstance(due_at, datetime)
-    expiry = expires_at.astimezone(UTC) if isinstance(expires_at, datetime) else None
-    return Occurrence(UUID(str(id_)), UUID(str(series_id)), str(recurrence_id), due_at.astimezone(UTC), expiry, *rest)  # type: ignore[arg-type]
+def is_moved(recurrence_id: str, due_at: datetime, zone: str, *, said: bool) -> bool:
+    """Whether a person has moved an occurrence: `said` so, and not back to the time that is its own in `zone`."""
+    return said and not (zone in known_zones() and instant_of(recurrence_id, zone) == due_at)
+
+
+def _read(row: Sequence[Any]) -> Occurrence:
+    id_, series_id, turn, due_at, expires_at, zone, destination, data, status, live, said, withdrawn, planned_zone = row
+    times = due_at.astimezone(UTC), expires_at and expires_at.astimezone(UTC)
+    moved = is_moved(turn, due_at, planned_zone, said=said)
+    return Occurrence(UUID(id_), UUID(series_id), turn, *times, zone, destination, data, status, live, moved, withdrawn)

@@ -9,22 +9,24 @@ import json
 import logging
 import time
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime
 from functools import partial
 from typing import Any
+from uuid import UUID
 
 from psycopg2.extensions import connection as DriverConnection  # noqa: N812 - a class with a module's naming
 
-from reminders.domain.errors import InvalidInput
+from reminders.domain.errors import InvalidInput, Refused
 from reminders.ledger.caller import CallersConnection, fetch
 from reminders.ledger.database import INDEXES_ONLY, Database, LockNotAvailable
 from reminders.ledger.occurrences import make
-from reminders.ledger.replanning import replan
+from reminders.ledger.replanning import decided_anew, replan
 from reminders.ledger.scheduling import ROW_REFUSED
 from reminders.ledger.series_rows import LOCK, LOCK_DUE, USERS_ZONE, Series, read
+from reminders.ledger.skip_records import record_skips
 from reminders.ledger.statement import Statement
-from reminders.pipeline.plan import Plan, Planned, Skip, plan
+from reminders.pipeline.plan import Plan, Planned, plan
 
 logger = logging.getLogger(__name__)
 
@@ -36,6 +38,8 @@ TRY_AGAIN_AFTER = 10.0
 """Seconds until a series is looked at again whose occurrence an application held."""
 FAULTY_FOR = 600.0
 """Seconds until a series is looked at again that this release cannot plan."""
+MOST_ROUNDS = 100
+"""In which a call decides on the turns that nobody has decided on yet, some ten thousand each."""
 BROKEN: tuple[type[Exception], ...] = (InvalidInput, ValueError, OverflowError, *ROW_REFUSED)
 """What makes one series impossible to plan, and must not keep the others from it."""
 _ONE_BY_ONE: tuple[type[Exception], ...] = (LockNotAvailable, *BROKEN)
@@ -65,21 +69,12 @@ WHERE s.id = i.id AND s.status IN ('active', 'ended') RETURNING 1
     {"rows": "json"},
 )
 
-RECORD_SKIPS = Statement(
-    "series_record_skips",
-    """
-INSERT INTO {s}.series_skips (series_id, recurrence_id, due_at, lateness, reason, count)
-SELECT series_id, recurrence_id, due_at, make_interval(secs => lateness), reason, count
-FROM json_to_recordset(:rows) AS i (series_id uuid, recurrence_id text, due_at timestamptz, lateness float8, reason text, count integer)
-ON CONFLICT (series_id, recurrence_id) DO NOTHING RETURNING 1
-""",
-    {"rows": "json"},
-)
-
 PUT_OFF = Statement(
     "series_put_off",
     """
-UPDATE {s}.series SET plan_at = COALESCE(:now, clock_timestamp()) + make_interval(secs => :seconds), fault = :fault
+UPDATE {s}.series
+SET planned_until = LEAST(planned_until, plan_at), plan_at = COALESCE(:now, clock_timestamp()) + make_interval(secs => :seconds),
+    fault = :fault
 WHERE id = :id AND status = 'active' RETURNING 1
 """,
     {"id": "uuid", "now": "timestamptz", "seconds": "float8", "fault": "text"},
@@ -134,20 +129,40 @@ def decide(connection: CallersConnection, schema: str, found: Sequence[Series], 
     return made + settle(connection, schema, plain)
 
 
-def replan_one(connection: CallersConnection, schema: str, series: Series) -> int:
-    """Bring what is planned of a locked series to where it belongs now, after what it has missed is decided."""
-    if series.plan_at is not None and series.planned_until <= series.now:
-        missed = plan(series.when(), series.planned_until, series.now)
-        past = [each for each in missed.make if each.turn.at <= series.now]
-        if missed.plan_at is not None and missed.plan_at <= series.now:
-            return settle(connection, schema, [Decided(series, missed)], again=True)
-        made = make(connection, schema, [(series, each) for each in past])
+def replan_one(connection: CallersConnection, schema: str, series: Series, given: frozenset[str] | None = None) -> int:
+    """Bring what is planned of a locked series to where it belongs now, and decide on what was not decided; how many were made.
+
+    `given` is as `replan` takes it.
+    """
+    done = Decided(series, replan(connection, schema, series, given))
+    more = done.plan.plan_at is not None and done.plan.plan_at <= series.now
+    return settle(connection, schema, [done], again=more)
+
+
+def decide_behind_fault(connection: CallersConnection, schema: str, was: Series, series: Series) -> Series:
+    """Decide on what a series has missed since a fault kept the planner from it; the series then.
+
+    It is decided by the rule as it `was`, and made as the series is now. Where that rule cannot be computed, nothing is
+    decided. Raises `Refused` if it is too much for one call.
+    """
+    if was.plan_at is None or was.planned_until > was.now:
+        return series
+    for _ in range(MOST_ROUNDS):
+        try:
+            missed = decided_anew(was, ())
+        except BROKEN:
+            return series
+        make(connection, schema, [(series, each) for each in missed.make if each.turn.at <= was.now])
         record_skips(connection, schema, [(series, each) for each in missed.skips])
-    else:
-        made = 0
-    done = replan(connection, schema, series)
-    record_skips(connection, schema, [(series, each) for each in done.skips])
-    return made + settle(connection, schema, [Decided(series, done.plan)])
+        if missed.plan_at is None or missed.plan_at > was.now:
+            return replace(series, planned_until=was.now, planned_zone=was.effective_zone)
+        was = replace(was, planned_until=missed.planned_until, planned_zone=was.effective_zone)
+    raise Refused(too_much(series.id))
+
+
+def too_much(series_id: UUID) -> str:
+    """Why a call on a series is refused that `MOST_ROUNDS` are not enough for."""
+    return f"series {series_id} has more turns behind it than one call decides on; once the scanner has, try again"
 
 
 def settle(connection: CallersConnection, schema: str, decided: Sequence[Decided], *, again: bool = False) -> int:
@@ -162,31 +177,13 @@ def settle(connection: CallersConnection, schema: str, decided: Sequence[Decided
             "id": str(each.series.id),
             "planned_until": each.plan.planned_until.isoformat(),
             "plan_at": each.plan.plan_at and each.plan.plan_at.isoformat(),
-            "zone": each.series.planned_zone if again else each.series.effective_zone,
+            "zone": each.series.effective_zone,
             "replan": again,
         }
         for each in decided
     ]
     fetch(connection, schema, DECIDED, rows=json.dumps(rows))
     return made
-
-
-def record_skips(connection: CallersConnection, schema: str, left_out: Sequence[tuple[Series, Skip]]) -> None:
-    """Note turns that are not made, each once, with its lateness."""
-    if not left_out:
-        return
-    rows = [
-        {
-            "series_id": str(series.id),
-            "recurrence_id": skip.turn.recurrence_id,
-            "due_at": skip.turn.at.isoformat(),
-            "lateness": skip.lateness.total_seconds(),
-            "reason": skip.reason,
-            "count": skip.count,
-        }
-        for series, skip in left_out
-    ]
-    fetch(connection, schema, RECORD_SKIPS, rows=json.dumps(rows))
 
 
 def _lock_due(connection: DriverConnection, schema: str, limit: int, now: datetime | None) -> list[Series]:

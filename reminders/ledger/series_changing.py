@@ -8,7 +8,7 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Mapping
 from dataclasses import replace
-from datetime import UTC, datetime, timedelta
+from datetime import UTC, datetime
 from functools import partial
 from itertools import takewhile
 from typing import Any
@@ -20,13 +20,14 @@ from reminders.ledger import changing
 from reminders.ledger.caller import CallersConnection, fetch
 from reminders.ledger.changing import CancelResult
 from reminders.ledger.occurrences import (
-    GIVE_UP_WITHDRAWN,
     OPEN,
+    WITHDRAWN,
     bring,
     coming,
     withdraw,
 )
-from reminders.ledger.planning import decide, record_skips
+from reminders.ledger.planning import BROKEN, MOST_ROUNDS, decide, decide_behind_fault, replan_one, too_much
+from reminders.ledger.replanning import given_later
 from reminders.ledger.series_rows import (
     EXISTING,
     Series,
@@ -35,8 +36,9 @@ from reminders.ledger.series_rows import (
     insert_series,
     lock_series,
 )
+from reminders.ledger.skip_records import record_skips
 from reminders.ledger.statement import Statement
-from reminders.pipeline.plan import skips
+from reminders.pipeline.plan import Before, skips, undecided
 from reminders.pipeline.provider import Provider
 from reminders.pipeline.series_request import SeriesRequest, to_series_request
 
@@ -45,9 +47,6 @@ EDITABLE = (
     "destination", "data", "start", "zone", "rule", "extra", "left_out", "follows_user", "catch_up", "max_lateness",
 )  # fmt: skip
 """What an edit may change."""
-MOST_ROUNDS = 100
-"""In which a call decides on the turns that nobody has decided on yet, some ten thousand each."""
-_MOMENT = timedelta(microseconds=1)
 
 EDIT = Statement(
     "series_edit",
@@ -69,11 +68,12 @@ SET_STATUS = Statement(
     "series_set_status",
     """
 UPDATE {s}.series
-SET status = :status, plan_at = CASE WHEN :status = 'active' THEN :until END, planned_until = :until, fault = NULL,
+SET status = :status, plan_at = CASE WHEN :status = 'active' THEN :until END, planned_until = :until,
+    planned_zone = :zone, fault = NULL,
     replan = false, version = version + (status <> :status)::integer, changed_at = clock_timestamp()
 WHERE id = :id RETURNING 1
 """,
-    {"id": "uuid", "status": "text", "until": "timestamptz"},
+    {"id": "uuid", "status": "text", "until": "timestamptz", "zone": "text"},
 )
 
 
@@ -91,7 +91,7 @@ def schedule(
     if insert_series(run, request, now):
         made = lock_series(run, request.id, now)
         # Nothing before this instant is ever made.
-        decide(connection, schema, [replace(made, now=made.planned_until)])
+        decide(connection, schema, [replace(made, now=made.planned_until, planned_zone=made.effective_zone)])
         return get_series(run, request.id, now), True
     ((known, known_hash),) = run(EXISTING, identity_key=request.identity_key.hex())
     if known_hash != request.request_hash.hex():
@@ -122,23 +122,32 @@ def edit(
     request = to_series_request(providers, **identity, **{**kept, "data": json.loads(found.data), **changes})
     run = partial(fetch, connection, schema)
     run(EDIT, id=str(series_id), **definition(request))
+    edited = replace(get_series(run, series_id, now), now=found.now)
+    try:
+        given = given_later(found)
+    except BROKEN:
+        given = None
     if found.status == "paused":
-        return get_series(run, series_id, now)
-    return replanned(connection, schema, series_id, now)
+        _record_pause(connection, schema, edited, given)
+    else:
+        edited = decide_behind_fault(connection, schema, found, edited)
+        replan_one(connection, schema, edited, given)
+    return get_series(run, series_id, now)
 
 
 def ready_to_change(connection: CallersConnection, schema: str, series_id: UUID, now: datetime | None = None) -> Series:
-    """Lock a series, and decide on what has come due by its rule as it is. Raises `NotFound`; `Refused` if it is cancelled."""
+    """Lock a series, and decide on what has come due by its rule as it is. Raises `NotFound`; `Refused` if it is cancelled.
+
+    What cannot be planned, since the series has a fault, is left undecided.
+    """
     run = partial(fetch, connection, schema)
     found = lock_series(run, series_id, now)
     if found.status == "cancelled":
         raise Refused(f"series {series_id} is cancelled; schedule another one, with its own slot")
     rounds = 0
-    while found.status == "active" and found.fault is None and found.planned_until <= found.now:
+    while found.status == "active" and found.fault is None and _is_behind(found):
         if rounds == MOST_ROUNDS:
-            raise Refused(
-                f"series {series_id} has more turns behind it than one call decides on; once the scanner has, try again"
-            )
+            raise Refused(too_much(series_id))
         rounds += 1
         decide(connection, schema, [found])
         found = replace(get_series(run, series_id, now), now=found.now)
@@ -147,18 +156,37 @@ def ready_to_change(connection: CallersConnection, schema: str, series_id: UUID,
     return found
 
 
-def _record_pause(connection: CallersConnection, schema: str, series: Series) -> None:
-    """Note what a pause has let pass so far, by the rule as it is; none of it is sent any more."""
+def _is_behind(series: Series) -> bool:
+    return series.planned_until <= series.now or series.replan or series.planned_zone != series.effective_zone
+
+
+def _record_pause(
+    connection: CallersConnection, schema: str, series: Series, given: frozenset[str] | None = None
+) -> None:
+    """Note what a pause has let pass so far, by the rule as it is; none of it is sent any more.
+
+    After an edit, `given` are the turns that the rule before it gave later than now.
+    """
     run = partial(fetch, connection, schema)
-    passed = list(takewhile(lambda turn: turn.at <= series.now, series.when().since(series.planned_until)))
-    for recurrence_id, at, moved in run(GIVE_UP_WITHDRAWN, series=str(series.id), until=series.now):
+    try:
+        before = Before(series.zone_before, given=given)
+        turns = undecided(series.when(), series.planned_until, series.now, before)
+        passed = list(takewhile(lambda turn: turn.at <= series.now, turns))
+    except BROKEN:
+        # An edit may cure it, and then it is noted.
+        return
+    moved = {each.recurrence_id for each in coming(connection, schema, [series])[series.id] if each.moved}
+    moved_into_it: list[Turn] = []
+    for recurrence_id, at, said in run(WITHDRAWN, series=str(series.id), until=series.now):
         # Its time is the row's, where a person had moved it into the pause.
-        if moved and recurrence_id not in series.skipped:
-            passed.append(Turn(at.astimezone(UTC), at.replace(tzinfo=None), recurrence_id))
+        if said and recurrence_id not in series.skipped:
+            moved.add(recurrence_id)
+            moved_into_it.append(Turn(at.astimezone(UTC), at.replace(tzinfo=None), recurrence_id))
+    passed = [turn for turn in passed if turn.recurrence_id not in moved] + moved_into_it
     record_skips(
         connection, schema, [(series, each) for each in skips([(turn, "paused") for turn in passed], series.now)]
     )
-    run(SET_STATUS, id=str(series.id), status="paused", until=series.now)
+    run(SET_STATUS, id=str(series.id), status="paused", until=series.now, zone=series.effective_zone)
 
 
 def pause(connection: CallersConnection, schema: str, series_id: UUID, now: datetime | None = None) -> Series:
@@ -169,8 +197,10 @@ def pause(connection: CallersConnection, schema: str, series_id: UUID, now: date
     if found.status == "active":
         for each in coming(connection, schema, [found])[found.id]:
             if each.live is not None:
-                withdraw(connection, schema, each.id)
-        fetch(connection, schema, SET_STATUS, id=str(series_id), status="paused", until=found.now)
+                withdraw(connection, schema, each)
+        # What a fault has kept from being planned counts as passed in the pause.
+        until = min(found.planned_until, found.now)
+        fetch(connection, schema, SET_STATUS, id=str(series_id), status="paused", until=until, zone=found.planned_zone)
     return get_series(partial(fetch, connection, schema), series_id, now)
 
 
@@ -185,7 +215,7 @@ def resume(connection: CallersConnection, schema: str, series_id: UUID, now: dat
     for each in coming(connection, schema, [found])[found.id]:
         if each.withdrawn and each.moved and each.recurrence_id not in found.skipped:
             bring(connection, schema, found, each)
-    run(SET_STATUS, id=str(series_id), status="active", until=found.now)
+    run(SET_STATUS, id=str(series_id), status="active", until=found.now, zone=found.effective_zone)
     return replanned(connection, schema, series_id, now)
 
 
@@ -196,7 +226,7 @@ def cancel(
     run = partial(fetch, connection, schema)
     found = lock_series(run, series_id, now)
     if found.status != "cancelled":
-        run(SET_STATUS, id=str(series_id), status="cancelled", until=found.now)
+        run(SET_STATUS, id=str(series_id), status="cancelled", until=found.now, zone=found.planned_zone)
     ids = [UUID(row[0]) for row in run(OPEN, series=str(series_id))]
     return {each: changing.cancel(connection, schema, each) for each in ids}
 
@@ -204,6 +234,5 @@ def cancel(
 def replanned(connection: CallersConnection, schema: str, series_id: UUID, now: datetime | None) -> Series:
     """Bring what is due later than now to where the series has it; the series then. It must be locked already."""
     run = partial(fetch, connection, schema)
-    locked = replace(lock_series(run, series_id, now), replan=True)
-    decide(connection, schema, [replace(locked, planned_until=max(locked.planned_until, locked.now + _MOMENT))])
+    replan_one(connection, schema, lock_series(run, series_id, now))
     return get_series(run, series_id, now)

@@ -11,6 +11,7 @@ from uuid import UUID
 
 from reminders.domain.series import SkipReason
 from reminders.ledger.caller import CallersConnection, fetch
+from reminders.ledger.occurrences import is_moved
 from reminders.ledger.series_rows import LIST, Series, read
 from reminders.ledger.statement import Statement
 
@@ -20,8 +21,9 @@ OCCURRENCES = Statement(
     "series_occurrences",
     """
 SELECT r.id::text, r.recurrence_id, r.due_at, r.zone,
-       CASE WHEN r.withdrawn_at IS NOT NULL THEN 'withdrawn' ELSE COALESCE(d.status, r.status) END, r.moved_at IS NOT NULL
-FROM {s}.reminders r LEFT JOIN {s}.due d ON d.id = r.id
+       CASE WHEN r.withdrawn_at IS NOT NULL THEN 'withdrawn' ELSE COALESCE(d.status, r.status) END, r.moved_at IS NOT NULL,
+       s.planned_zone
+FROM {s}.reminders r JOIN {s}.series s ON s.id = r.series_id LEFT JOIN {s}.due d ON d.id = r.id
 WHERE r.series_id = :series ORDER BY r.due_at DESC, r.id LIMIT :limit
 """,
     {"series": "uuid", "limit": "integer"},
@@ -77,7 +79,10 @@ def each_series(connection: CallersConnection, schema: str, *, limit: int | None
 def occurrences_of(connection: CallersConnection, schema: str, series_id: UUID, limit: int) -> list[Made]:
     """What turns of a series have become, the latest first."""
     rows = fetch(connection, schema, OCCURRENCES, series=str(series_id), limit=limit)
-    return [Made(UUID(id_), turn, due.astimezone(UTC), *rest) for id_, turn, due, *rest in rows]
+    return [
+        Made(UUID(id_), turn, due.astimezone(UTC), zone, status, is_moved(turn, due, planned_zone, said=said))
+        for id_, turn, due, zone, status, said, planned_zone in rows
+    ]
 
 
 def skips_of(connection: CallersConnection, schema: str, series_id: UUID, limit: int) -> list[Skipped]:

@@ -8,6 +8,7 @@ from datetime import UTC, datetime
 from typing import Any
 from uuid import UUID
 
+from reminders.calendar.zones import known_zones
 from reminders.domain.errors import NotFound
 from reminders.domain.series import CatchUp, SeriesStatus
 from reminders.ledger.database import Row
@@ -79,10 +80,10 @@ INSERT = Statement(
 WITH {T}
 INSERT INTO {{s}}.series (id, tenant_id, user_id, kind, channel, destination, destination_id, deduplicates, reference, slot,
                           data, identity_key, request_hash, start_wall, rule, extra, left_out, zone, follows_user,
-                          planned_zone, catch_up, max_lateness, planned_until, plan_at)
+                          planned_zone, catch_up, max_lateness, planned_until, plan_at, created_at)
 SELECT :id, :tenant_id, :user_id, :kind, :channel, :destination, :destination_id, :deduplicates, :reference, :slot, :data,
        decode(:identity_key, 'hex'), decode(:request_hash, 'hex'), :start_wall, :rule, :extra, :left_out, :zone,
-       :follows_user, :zone, :catch_up, :max_lateness, now, now
+       :follows_user, :zone, :catch_up, :max_lateness, now, now, now
 FROM t
 ON CONFLICT (identity_key) DO NOTHING RETURNING 1
 """,
@@ -148,6 +149,11 @@ class Series:
     def effective_zone(self) -> str:
         """The zone in which it fires now."""
         return self.users_zone if self.follows_user and self.users_zone is not None else self.zone
+
+    @property
+    def zone_before(self) -> str:
+        """The zone that it was planned in; where this release does not know that one, the zone in which it fires now."""
+        return self.planned_zone if self.planned_zone in known_zones() else self.effective_zone
 
     def when(self) -> When:
         """When it fires. Raises `InvalidInput` if this release cannot read its rule or zone."""

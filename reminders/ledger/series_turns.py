@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from datetime import datetime, timedelta
 from functools import partial
 from itertools import islice
@@ -15,12 +16,12 @@ from reminders.ledger import changing
 from reminders.ledger.caller import CallersConnection, fetch
 from reminders.ledger.changing import CancelResult
 from reminders.ledger.occurrences import Occurrence, bring, find, make, withdraw
-from reminders.ledger.planning import record_skips
 from reminders.ledger.scheduling import ScheduledReminder
 from reminders.ledger.series_changing import ready_to_change, replanned
 from reminders.ledger.series_rows import Series, get_series
+from reminders.ledger.skip_records import is_recorded, record_skips
 from reminders.ledger.statement import Statement
-from reminders.pipeline.plan import Planned, late
+from reminders.pipeline.plan import Planned, late, skips
 
 MOST_SKIPPED = 1000
 """Turns that may be left out one by one."""
@@ -47,7 +48,7 @@ def skip(
         run(SET_SKIPPED, id=str(series_id), skipped=sorted({*found.skipped, wanted.recurrence_id}))
     occurrence = find(connection, schema, found, wanted.recurrence_id)
     result: CancelResult = "cancelled"
-    if occurrence is not None and not occurrence.withdrawn and not withdraw(connection, schema, occurrence.id):
+    if occurrence is not None and not occurrence.withdrawn and not withdraw(connection, schema, occurrence):
         result = changing.cancel(connection, schema, occurrence.id)
     if found.status == "active":
         replanned(connection, schema, series_id, now)
@@ -65,15 +66,22 @@ def restore(
     run = partial(fetch, connection, schema)
     run(SET_SKIPPED, id=str(series_id), skipped=[each for each in found.skipped if each != wanted.recurrence_id])
     if found.status == "paused":
+        _passed_in_pause(connection, schema, found, wanted)
         return get_series(run, series_id, now)
     _bring_back(connection, schema, found, wanted)
-    return get_series(run, series_id, now) if found.status == "ended" else replanned(connection, schema, series_id, now)
+    return replanned(connection, schema, series_id, now)
 
 
 def _bring_back(connection: CallersConnection, schema: str, series: Series, turn: Turn) -> None:
-    """Revive a turn that was made before it was left out. The planner looks ahead only: it would not find one of the past."""
+    """Revive or make a turn that was left out. The planner looks ahead only: it would not find one of the past."""
     occurrence = find(connection, schema, series, turn.recurrence_id)
-    if occurrence is None or not occurrence.withdrawn:
+    if occurrence is None:
+        if series.created_at < turn.at <= series.now:
+            planned, records = late(series.when(), turn, series.now)
+            make(connection, schema, [] if planned is None else [(series, planned)])
+            record_skips(connection, schema, [(series, each) for each in records])
+        return
+    if not occurrence.withdrawn:
         return
     if occurrence.moved or turn.at > series.now:
         following = next(series.when().since(turn.at), None)
@@ -84,6 +92,15 @@ def _bring_back(connection: CallersConnection, schema: str, series: Series, turn
     if planned is not None:
         bring(connection, schema, series, occurrence, planned)
     record_skips(connection, schema, [(series, each) for each in records])
+
+
+def _passed_in_pause(connection: CallersConnection, schema: str, series: Series, turn: Turn) -> None:
+    """Note of a turn that is left out no more, if its time has passed while its series is paused."""
+    occurrence = find(connection, schema, series, turn.recurrence_id)
+    time = occurrence.due_at if occurrence is not None and occurrence.moved else turn.at
+    if series.created_at < time <= series.now:
+        passed = skips([(replace(turn, at=time), "paused")], series.now)
+        record_skips(connection, schema, [(series, each) for each in passed])
 
 
 def move(
@@ -97,17 +114,33 @@ def move(
 ) -> ScheduledReminder:
     """Move one turn to another instant (UTC), also one that is no reminder yet. The series goes on as ever.
 
-    Raises `Refused` as `changing.reschedule` does.
+    Raises `Refused` as `changing.reschedule` does; `InvalidInput` for a turn from before the series was scheduled, and for one
+    that passed before an edit gave it.
     """
     found = ready_to_change(connection, schema, series_id, now)
     if found.status == "paused":
         raise Refused(f"series {series_id} is paused; resume it before you move a turn of it")
     wanted = turn_at(found, turn)
     run = partial(fetch, connection, schema)
-    if wanted.recurrence_id in found.skipped:
+    left_out = wanted.recurrence_id in found.skipped
+    occurrence = find(connection, schema, found, wanted.recurrence_id)
+    if occurrence is None:
+        _check_movable(connection, schema, found, wanted, left_out=left_out)
+        occurrence = _made(connection, schema, found, wanted)
+    moved = changing.reschedule(connection, schema, occurrence.id, due_at=due_at, zone=None, expires_at=None)
+    if left_out:
         run(SET_SKIPPED, id=str(series_id), skipped=[each for each in found.skipped if each != wanted.recurrence_id])
-    occurrence = find(connection, schema, found, wanted.recurrence_id) or _made(connection, schema, found, wanted)
-    return changing.reschedule(connection, schema, occurrence.id, due_at=due_at, zone=None, expires_at=None)
+    return moved
+
+
+def _check_movable(connection: CallersConnection, schema: str, series: Series, turn: Turn, *, left_out: bool) -> None:
+    """Refuse a turn that is no reminder, if its time passed when it was no turn of the series."""
+    said = f"{turn.wall} ({series.effective_zone})"
+    if turn.at <= series.created_at:
+        raise InvalidInput("turn", f"{said} is from before the series was scheduled")
+    decided = turn.at <= min(series.planned_until, series.now)
+    if decided and not left_out and not is_recorded(connection, schema, series.id, turn.recurrence_id):
+        raise InvalidInput("turn", f"{said} has passed, and is neither a reminder nor on record as skipped by itself")
 
 
 def turn_at(series: Series, time: datetime) -> Turn:

@@ -25,6 +25,8 @@ MOST_SKIPS = 1000
 """Skipped turns that are recorded one by one; what is older is one record with their number."""
 MOST_LOOKED_AT = 10_000
 """Missed turns that one pass looks at; the next pass goes on."""
+ZONES_APART = timedelta(hours=27)
+"""Clocks of two zones differ by at most 26 hours."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,6 +62,19 @@ class When:
 
 
 @dataclass(frozen=True, slots=True)
+class Before:
+    """What a series was planned by until a change: it tells which turns were decided.
+
+    `zone` is the one it was planned in, `ahead` names the turns that were made and had not come due. `given` names those that
+    the rule gave then as later than now; None if it is the same rule.
+    """
+
+    zone: str
+    ahead: frozenset[str] = frozenset()
+    given: frozenset[str] | None = None
+
+
+@dataclass(frozen=True, slots=True)
 class Planned:
     """A turn that is to be a reminder."""
 
@@ -90,9 +105,12 @@ class Plan:
     plan_at: datetime | None
 
 
-def plan(when: When, until: datetime, now: datetime) -> Plan:
-    """Decide on every turn after `until` that has come due by `now`, and on the one that comes next."""
-    coming = when.since(until)
+def plan(when: When, until: datetime, now: datetime, before: Before | None = None) -> Plan:
+    """Decide on every turn after `until` that has come due by `now`, and on the one that comes next.
+
+    With `before`, `until` is meant by the clocks of then: see `undecided`.
+    """
+    coming = when.since(until) if before is None else undecided(when, until, now, before)
     missed: list[Occurrence] = []
     following: Occurrence | None = None
     for turn in coming:
@@ -112,8 +130,25 @@ def plan(when: When, until: datetime, now: datetime) -> Plan:
     return Plan(made, skips(left_out, now), following.at, following.at)
 
 
+def undecided(when: When, until: datetime, now: datetime, before: Before) -> Iterator[Occurrence]:
+    """The turns that are later than `until` by the clocks of before, or by those of now, in order.
+
+    A turn is the same one wherever its zone is: other clocks may have jumped over it, or have it come a second time. What is
+    a reminder already stays one.
+    """
+    reached = False
+    for turn in when.since(until - ZONES_APART):
+        reached = reached or turn.recurrence_id in before.ahead
+        if turn.at <= now:
+            if not reached and max(turn.at, turn.in_zone(before.zone)) <= until:
+                continue
+            if before.given is not None and turn.recurrence_id not in before.given | before.ahead:
+                continue
+        yield turn
+
+
 def late(when: When, turn: Occurrence, now: datetime) -> tuple[Planned | None, list[Skip]]:
-    """What becomes of one turn that a change of zone has put into the past."""
+    """What becomes of one turn that is wanted again after its time."""
     made, left_out = _choose(when, [turn], next(when.since(now), None), now)
     return (made[0] if made else None), skips(left_out, now)
 

@@ -26,13 +26,16 @@ class TooMuchReceived(OSError):
 
 class Call:
     """One request on its way: when it must be over, where it may go besides public addresses, whether any of it may have
-    left, how much came back.
+    left, how much came back and may come at most.
     """
 
-    __slots__ = ("_ends_at", "_received", "allowance", "sent")
+    __slots__ = ("_ends_at", "_most_received", "_received", "allowance", "sent")
 
-    def __init__(self, seconds: float, allowance: Allowance | None = None) -> None:
+    def __init__(
+        self, seconds: float, allowance: Allowance | None = None, *, most_received: int = MOST_RECEIVED
+    ) -> None:
         self._ends_at = time.monotonic() + seconds
+        self._most_received = most_received
         self._received = 0
         self.allowance = allowance
         self.sent = False
@@ -46,7 +49,7 @@ class Call:
 
     def count_received(self, size: int) -> None:
         self._received += size
-        if self._received > MOST_RECEIVED:
+        if self._received > self._most_received:
             raise TooMuchReceived("the answer is too large")
 
 

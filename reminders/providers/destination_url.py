@@ -35,7 +35,9 @@ class Target:
 
 
 @lru_cache(maxsize=4096)
-def parse_destination(destination: str, *, allow_private: bool, allow_inside: bool = False) -> Target:
+def parse_destination(
+    destination: str, *, allow_private: bool, allow_inside: bool = False, longest: int = LONGEST
+) -> Target:
     """Take a URL apart. Raises `InvalidInput("destination", ...)` with what is wrong with it.
 
     Where nothing is wrong but that it is `http`, that is `NotHere`; where only its host is not public, `NotPublic`, but not
@@ -46,8 +48,8 @@ def parse_destination(destination: str, *, allow_private: bool, allow_inside: bo
     """
     if not isinstance(destination, str) or not destination:
         raise _invalid("is empty; give the receiver's https:// address")
-    if len(destination) > LONGEST:
-        raise _invalid(f"has {len(destination)} characters; at most {LONGEST} are allowed")
+    if len(destination) > longest:
+        raise _invalid(f"has {len(destination)} characters; at most {longest} are allowed")
     if _FORBIDDEN.search(destination):
         raise _invalid("holds a space, a control character, a backslash or broken text; percent-encode it")
     try:

@@ -136,7 +136,7 @@ def _place(target: Target) -> tuple[str | int, ...]:
     return target.scheme, target.host, target.port
 
 
-class _FinalResponse(http.client.HTTPResponse):
+class FinalResponse(http.client.HTTPResponse):
     """A response whose status line is read strictly, and before which any interim (1xx) response is passed over.
 
     The standard library passes over 100 only, and takes `HTTP/1.1 20_0` for 200.
@@ -161,7 +161,7 @@ class _FinalResponse(http.client.HTTPResponse):
 class _Connection(http.client.HTTPConnection):
     """An open connection to one origin. It is never reopened: a new connection is a new object with a new check."""
 
-    response_class = _FinalResponse
+    response_class = FinalResponse
     auto_open = 0
     sock: DeadlineSocket | DeadlineTlsSocket
 

@@ -100,6 +100,8 @@ class MailCatcher:
 
 class _Server(socketserver.ThreadingTCPServer):
     allow_reuse_address = True
+    # With the default of 5 the kernel lets the rest of a burst wait for seconds before it is even connected.
+    request_queue_size = 128
     daemon_threads = True
     block_on_close = False
     catcher: MailCatcher

@@ -56,9 +56,10 @@ class SmsCatcher:
         class Handler(_Handler):
             caught_by = catcher
 
-        self._server = ThreadingHTTPServer((HOST, port), Handler)
-        self._server.daemon_threads = True
-        self._thread = threading.Thread(target=self._server.serve_forever, name="sms-catcher", daemon=True)
+        self._server = _Server((HOST, port), Handler)
+        self._thread = threading.Thread(
+            target=self._server.serve_forever, kwargs={"poll_interval": 0.05}, name="sms-catcher", daemon=True
+        )
 
     @property
     def url(self) -> str:
@@ -88,6 +89,12 @@ class SmsCatcher:
         self._server.shutdown()
         self._server.server_close()
         self._thread.join()
+
+
+class _Server(ThreadingHTTPServer):
+    daemon_threads = True
+    # With the default of 5 the kernel lets the rest of a burst wait for seconds before it is even connected.
+    request_queue_size = 128
 
 
 class _Handler(BaseHTTPRequestHandler):

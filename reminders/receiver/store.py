@@ -101,7 +101,11 @@ class Store:
             self._connection = sqlite3.connect(
                 "" if path is None else path, timeout=_BUSY_SECONDS, isolation_level=None, check_same_thread=False
             )
-            self._prepare()
+            try:
+                self._prepare()
+            except BaseException:
+                self._connection.close()
+                raise
         except sqlite3.Error as error:
             raise InvalidInput("store", f"{path} cannot be used: {error}") from error
 

@@ -40,7 +40,7 @@ def procfile() -> dict[str, str]:
     return {name.strip(): command.strip() for name, _, command in lines}
 
 
-def wait_until(condition: Callable[[], Any], timeout: float, what: str) -> Any:
+def wait_until(condition: Callable[[], Any], timeout: float, what: str, *, every: float = 0.05) -> Any:
     """Poll until `condition` gives something true, and return that; fail the test after `timeout` seconds."""
     end = time.monotonic() + timeout
     while True:
@@ -49,7 +49,7 @@ def wait_until(condition: Callable[[], Any], timeout: float, what: str) -> Any:
             return found
         if time.monotonic() > end:
             raise AssertionError(f"not within {timeout:g} s: {what}")
-        _tick.wait(0.05)
+        _tick.wait(every)
 
 
 class Line:

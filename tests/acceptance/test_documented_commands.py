@@ -6,9 +6,11 @@ import json
 import os
 import re
 import shlex
+import shutil
 import socket
 import subprocess
 from collections.abc import Iterator
+from functools import cached_property
 from pathlib import Path
 
 import pytest
@@ -83,6 +85,7 @@ class Newcomer:
     def first_is_delivered(self) -> bool:
         return "order-17" in self.run("reminders list --tenant shop --status delivered").stdout
 
+    @cached_property
     def first_series(self) -> str:
         """The id that the pages call SERIES."""
         (line, *_) = self.run("reminders series list --json").stdout.splitlines()
@@ -92,6 +95,11 @@ class Newcomer:
         """The id that the pages call SHADOWED; None before a worker has decided."""
         told = self.run("reminders shadow list --tenant shop --json").stdout.splitlines()
         return str(json.loads(told[0])["reminder_id"]) if told else None
+
+    def first_file(self) -> str:
+        """The id that the pages call FILE_ID."""
+        (line, *_) = self.run("reminders reconcile --files --json").stdout.splitlines()
+        return str(json.loads(line)["file"])
 
     def leave(self) -> None:
         for process in reversed(self.staying):
@@ -111,6 +119,9 @@ def newcomer(home: Path, tmp_path: Path) -> Iterator[Newcomer]:
         (tmp_path / name).write_text(text)
     (tmp_path / "previous.csv").write_text(PREVIOUS)
     (tmp_path / "suppressions.csv").write_text(SUPPRESSIONS)
+    shutil.copytree(ROOT / "examples" / "shop", tmp_path / "examples" / "shop")
+    for file in (tmp_path / "examples" / "shop").iterdir():
+        file.write_text(file.read_text().replace("8780", str(port)))
     newcomer = Newcomer(tmp_path, home, port)
     yield newcomer
     newcomer.leave()
@@ -122,14 +133,16 @@ def as_run(command: str, port: int) -> str:
     return f"{command} --port {port}" if command.startswith("reminders receiver") else command
 
 
-@pytest.mark.timeout(600)
+@pytest.mark.timeout(900)
 def test_every_documented_command_works_in_order(newcomer: Newcomer) -> None:
     commands = documented_commands()
     assert len(commands) >= 12
     for page, documented in commands:
         command = as_run(documented, newcomer.port)
         if " SERIES" in command:
-            command = command.replace(" SERIES", f" {newcomer.first_series()}")
+            command = command.replace(" SERIES", f" {newcomer.first_series}")
+        if "FILE_ID" in command:
+            command = command.replace("FILE_ID", newcomer.first_file())
         if " SHADOWED" in command:
             command = command.replace(" SHADOWED", f" {newcomer.first_shadowed()}")
         if documented.startswith(STAYS):
@@ -140,9 +153,10 @@ def test_every_documented_command_works_in_order(newcomer: Newcomer) -> None:
         done = newcomer.run(command)
         assert done.returncode == 0, f"{page}: $ {documented}\n{done.stdout}{done.stderr}"
         if "order-31" in documented:
-            wait_until(newcomer.first_shadowed, 60, "the first reminder is shadowed")
+            wait_until(newcomer.first_shadowed, 60, "the first reminder is shadowed", every=1.0)
         elif documented.startswith("reminders schedule"):
-            wait_until(newcomer.first_is_delivered, 60, "the first reminder is delivered")
+            # Each look is a command, which takes the time of the workers that it waits for.
+            wait_until(newcomer.first_is_delivered, 60, "the first reminder is delivered", every=1.0)
 
 
 def test_the_variables_of_the_readme_are_those_of_the_settings() -> None:

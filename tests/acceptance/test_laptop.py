@@ -103,7 +103,11 @@ def test_a_demo_that_is_stopped_or_killed_leaves_nothing_for_long(start, home: P
             assert not mentioning(str(folder))
     (left,) = folder.glob("*/run-*")
     # Its processes notice at once, and stop within their grace.
-    wait_until(lambda: not [p for p in mentioning(str(left)) if "supervised" in " ".join(p.cmdline())], 60, "they stop")
+    wait_until(
+        lambda: not [p for p in mentioning(str(left)) if "supervised" in " ".join(p.info["cmdline"] or ())],
+        60,
+        "they stop",
+    )
     start("demo", TMPDIR=str(folder))
     wait_until(lambda: not left.exists(), 60, "the next demo clears away")
     assert not mentioning(str(left))

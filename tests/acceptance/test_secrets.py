@@ -13,6 +13,7 @@ import pytest
 from standardwebhooks import Webhook, WebhookVerificationError
 
 from acceptance.harness import SECRET, Stack, installation, wait_until
+from integration.listening import end_listening
 from integration.raw_receiver import Receiver
 from own_keys import KEY, LOST_KEY, OLDER_KEY
 from reminders.providers.signing import derive_secret, format_secret, parse_secret
@@ -30,7 +31,7 @@ def stack(home: Path) -> Iterator[Stack]:
 def receiver() -> Iterator[Receiver]:
     one = Receiver(lambda connection, _: connection.sendall(OK))
     yield one
-    one.listener.close()
+    end_listening(one.listener)
 
 
 class Told:

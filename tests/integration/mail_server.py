@@ -11,6 +11,7 @@ from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from uuid import UUID
 
+from integration.listening import end_listening
 from reminders.domain.delivery import Delivery
 from reminders.domain.template import Template
 from reminders.providers.email import EmailProvider
@@ -79,7 +80,7 @@ class MailServer:
 
     def stop(self):
         self.over.set()
-        self.listener.close()
+        end_listening(self.listener)
 
     def _accept(self):
         with contextlib.suppress(OSError):

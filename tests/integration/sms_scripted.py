@@ -11,6 +11,7 @@ from email.utils import format_datetime
 from typing import Any
 from urllib.parse import parse_qs
 
+from integration.listening import end_listening
 from integration.raw_receiver import Receiver
 from reminders.providers.sms import SmsProvider
 from reminders.settings import Secret, Settings
@@ -37,7 +38,7 @@ class ScriptedGateway:
 
     def close(self) -> None:
         self.over.set()
-        self._receiver.listener.close()
+        end_listening(self._receiver.listener)
 
     @property
     def port(self) -> int:

@@ -103,16 +103,19 @@ AFTER = [
 
 
 @pytest.fixture(scope="module")
-def authority():
-    return trustme.CA()
+def tls(tmp_path_factory):
+    """What the servers of this file show, and the file that names who vouches for it."""
+    authority, vouching = trustme.CA(), tmp_path_factory.mktemp("tls") / "ca.pem"
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    authority.issue_cert("127.0.0.1").configure_cert(context)
+    authority.cert_pem.write_to_path(str(vouching))
+    return context, vouching
 
 
 @pytest.fixture
-def server(authority, tmp_path, monkeypatch):
-    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
-    authority.issue_cert("127.0.0.1").configure_cert(context)
-    authority.cert_pem.write_to_path(str(tmp_path / "ca.pem"))
-    monkeypatch.setenv("SSL_CERT_FILE", str(tmp_path / "ca.pem"))
+def server(tls, monkeypatch):
+    context, vouching = tls
+    monkeypatch.setenv("SSL_CERT_FILE", str(vouching))
     server = MailServer(tls=context)
     yield server
     server.stop()

@@ -55,8 +55,9 @@ class Served:
         example = load_example()
         example.BUSY_SECONDS = 0.05
         app = example.create_app(str(database), f"{format_secret(OLD)} {secret_of(self.url)}")
-        self.server = make_server("127.0.0.1", 0, app, threaded=True, fd=listener.detach())
-        threading.Thread(target=self.server.serve_forever, daemon=True).start()
+        self.server = make_server("127.0.0.1", 0, app, threaded=True, fd=listener.fileno())
+        listener.close()  # the server has a copy
+        threading.Thread(target=self.server.serve_forever, args=(0.05,), daemon=True).start()
 
     def notices(self):
         with closing(sqlite3.connect(self.database)) as connection:

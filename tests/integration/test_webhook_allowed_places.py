@@ -8,6 +8,7 @@ from collections.abc import Iterator
 import pytest
 import trustme
 
+from integration.listening import end_listening
 from integration.raw_receiver import MASTER, post
 from integration.test_webhook_connections import OK, Server, context_for
 from reminders.domain.allowed_places import AllowedPlaces, from_rules
@@ -84,7 +85,7 @@ def server(tmp_path, monkeypatch) -> Iterator[Server]:
     monkeypatch.setenv("SSL_CERT_FILE", str(tmp_path / "ca.pem"))
     server = Server(lambda _: OK, context_for(authority, HOST, "127.0.0.1", "hooks.example.com"))
     yield server
-    server.listener.close()
+    end_listening(server.listener)
 
 
 def url(server, host=HOST):

@@ -10,6 +10,7 @@ from datetime import timedelta
 import pytest
 from standardwebhooks import Webhook
 
+from integration.listening import end_listening
 from integration.raw_receiver import MASTER, Receiver, delivery, post
 from reminders.domain.outcomes import Blocked, Delivered, Rejected, Retry, Unknown
 from reminders.providers.signing import derive_secret, format_secret
@@ -34,7 +35,7 @@ def receiver() -> Iterator[Callable[..., Receiver]]:
 
     yield start
     for one in started:
-        one.listener.close()
+        end_listening(one.listener)
 
 
 @pytest.fixture

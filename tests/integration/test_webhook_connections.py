@@ -16,6 +16,7 @@ from uuid import UUID
 import pytest
 import trustme
 
+from integration.listening import end_listening
 from reminders.domain.delivery import Delivery
 from reminders.domain.outcomes import Delivered, Retry, Unknown
 from reminders.providers.deadline_sockets import DeadlineSocket, DeadlineTlsSocket
@@ -83,7 +84,7 @@ def serve() -> Iterator[Callable[..., Server]]:
 
     yield start
     for server in servers:
-        server.listener.close()
+        end_listening(server.listener)
 
 
 @pytest.fixture

@@ -14,6 +14,7 @@ from uuid import UUID
 
 import pytest
 
+from integration.listening import end_listening
 from reminders.domain.delivery import Delivery
 from reminders.domain.outcomes import Delivered, Retry, Unknown
 from reminders.providers.deadline_sockets import Call, DeadlineSocket
@@ -53,7 +54,7 @@ def serve() -> Iterator[Callable[..., str]]:
     yield start
     over.set()
     for listener in listeners:
-        listener.close()
+        end_listening(listener)
 
 
 def post(url, deadline=DEADLINE, size=10):

@@ -17,6 +17,7 @@ from hypothesis import settings as hypothesis_settings
 from hypothesis import strategies as st
 
 from integration.forbidden_hosts import ADDRESSES, HOSTS
+from integration.listening import end_listening
 from integration.raw_receiver import MASTER, post
 from reminders.domain.errors import InvalidInput
 from reminders.domain.outcomes import Outcome, Rejected, Retry
@@ -70,7 +71,7 @@ class Outside:
 
     def close(self) -> None:
         for listener in self._listeners:
-            listener.close()
+            end_listening(listener)
 
 
 @pytest.fixture

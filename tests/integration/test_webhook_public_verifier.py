@@ -9,6 +9,7 @@ from collections.abc import Callable, Iterator
 import pytest
 from standardwebhooks import Webhook, WebhookVerificationError
 
+from integration.listening import end_listening
 from integration.raw_receiver import MASTER, Receiver, Request, delivery, post
 from reminders.domain.outcomes import Delivered
 from reminders.providers.signing import derive_secret, format_secret
@@ -29,7 +30,7 @@ AWKWARD = {
 def receiver() -> Iterator[Receiver]:
     one = Receiver(lambda connection, _: connection.sendall(OK))
     yield one
-    one.listener.close()
+    end_listening(one.listener)
 
 
 def arrive(receiver: Receiver, *, ago: float = 0.0, **changes: object) -> Request:

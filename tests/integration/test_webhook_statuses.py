@@ -8,6 +8,7 @@ from email.utils import format_datetime
 
 import pytest
 
+from integration.listening import end_listening
 from integration.raw_receiver import MASTER, Receiver, post
 from reminders.domain.outcomes import Blocked, Delivered, Outcome, Rejected, Retry, Unknown
 from reminders.providers.webhook import WebhookProvider
@@ -34,7 +35,7 @@ def answered() -> Iterator[Callable[..., Outcome]]:
 
     yield ask
     for each in started:
-        each.listener.close()
+        end_listening(each.listener)
 
 
 def answer(status: int, body: bytes = b"", **headers: str) -> bytes:

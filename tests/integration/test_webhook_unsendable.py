@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from integration.listening import end_listening
 from integration.raw_receiver import MASTER, Receiver, post
 from reminders.domain.errors import InvalidInput
 from reminders.domain.outcomes import Delivered, Rejected
@@ -21,7 +22,7 @@ def receiver():
 
     receiver = Receiver(answer)
     yield receiver
-    receiver.listener.close()
+    end_listening(receiver.listener)
 
 
 @pytest.fixture

@@ -8,7 +8,8 @@ import psycopg2
 import psycopg2.errors
 from alembic.script import ScriptDirectory
 
-from reminders.ledger.migrations import migrate, scripts_folder, upgrade_script
+from reminders.ledger.migrations import migrate, upgrade_script
+from reminders.ledger.schema_version import scripts_folder
 
 MADE = """
 SELECT pg_get_functiondef(oid) FROM pg_proc WHERE pronamespace = '{s}'::regnamespace

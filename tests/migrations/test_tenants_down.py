@@ -10,7 +10,7 @@ VALID = """SELECT conname FROM pg_constraint
 
 
 def test_the_tenants_that_there_are_stay_live_and_what_is_set_for_them_stays(live):
-    migrate(live.url, "reminders", "0015")
+    migrate(live.url, "reminders", "0017")
     live.old_reminder()
     live.old_reminder()
     live.query(
@@ -37,19 +37,19 @@ def test_taken_back_what_is_off_or_in_shadow_is_paused(live):
     live.query(
         "INSERT INTO reminders.pauses (id, tenant_id, reason, actor, host, by_mode) VALUES (gen_random_uuid(), 'b', 'r', 'a', 'h', true)"
     )
-    migrate(live.url, "reminders", "0015")
+    migrate(live.url, "reminders", "0017")
     assert live.query("SELECT tenant_id, reason FROM reminders.pauses WHERE ended_at IS NULL ORDER BY 1") == [
         ("b", "r"),
         ("c", "was in shadow, which the release before 0018 does not know"),
     ]
     assert live.query("SELECT tenant_id, on_unknown FROM reminders.tenant_policies") == [("b", "review")]
-    assert migrate(live.url, "reminders", "0018") == ("0015", "0018")
+    assert migrate(live.url, "reminders", "0018") == ("0017", "0018")
 
 
 def test_cut_off_after_its_first_commit_it_goes_on(live):
     migrate(live.url, "reminders", "0018")
-    live.query("UPDATE reminders.schema_version SET version_num = '0015'")
+    live.query("UPDATE reminders.schema_version SET version_num = '0017'")
     live.query("DROP INDEX reminders.tenant_policies_handed_over")
-    assert migrate(live.url, "reminders", "0018") == ("0015", "0018")
+    assert migrate(live.url, "reminders", "0018") == ("0017", "0018")
     assert live.query("SELECT count(*) FROM pg_indexes WHERE indexname = 'tenant_policies_handed_over'") == [(1,)]
     assert live.query(VALID) == []

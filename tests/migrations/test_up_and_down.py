@@ -14,8 +14,9 @@ import reminders
 from reminders import api
 from reminders.domain.errors import ServiceUnavailable
 from reminders.ledger.database import Database
-from reminders.ledger.migrations import migrate, require_head, scripts_folder, upgrade_script
+from reminders.ledger.migrations import migrate, upgrade_script
 from reminders.ledger.scanning import PostgresScan
+from reminders.ledger.schema_version import head, require_head, scripts_folder
 
 HEAD = ScriptDirectory(str(scripts_folder())).get_current_head()
 SHAPE = """
@@ -101,8 +102,15 @@ def test_the_applications_own_tables_and_version_stay_as_they_are(empty_database
 def test_a_schema_that_is_behind_is_refused_with_what_to_do(empty_database):
     with pytest.raises(ServiceUnavailable, match="reminders migrate"):
         require_head(empty_database, "reminders")
+    migrate(empty_database, "reminders", "0001")
+    with pytest.raises(ServiceUnavailable, match=f"is at version 0001; this release needs {HEAD}"):
+        require_head(empty_database, "reminders")
     migrate(empty_database, "reminders")
     require_head(empty_database, "reminders")
+
+
+def test_the_names_of_the_files_tell_the_version_that_is_needed():
+    assert head() == HEAD
 
 
 def test_it_gives_up_rather_than_queue_before_the_applications_locks(empty_database, query):

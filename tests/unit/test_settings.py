@@ -19,6 +19,7 @@ SECRETS = {
     "REMINDERS_WEBHOOK_SECRET": "hunter22-hunter22-hunter22",
     "REMINDERS_FLOWER_AUTH": "ops:hunter22",
     "REMINDERS_SMS_URL": "twilio://AC17:hunter22@gateway?from=Acme",
+    "REMINDERS_RECONCILE_TOKEN": "files.example.com:hunter22",
     "REMINDERS_SMTP_URL": "smtp://shop:hunter22@mail.example",
     "REMINDERS_KEYS": "hunter22hunter22hunter22hunter22hunter22hun=",
 }
@@ -35,6 +36,7 @@ def test_an_empty_environment_gives_what_is_documented():
     assert (found.lease, found.claim, found.redeliver, found.visibility) == (60, 30, 120, 600)
     assert (found.dedup_window, found.max_wait, found.grace) == (7 * 86400, 72 * 3600, 20)
     assert found.retention == 90 * 86400
+    assert (found.reconcile, found.reconcile_bearers, found.reconcile_keep) == (None, {}, 730 * 86400)
     assert (found.scan_every, found.batch, found.http_deadline) == (60, 500, 10)
     assert (found.home, found.schema) == (Path(".reminders"), "reminders")
     assert found.in_flight_limit == 4 * found.processes * found.concurrency
@@ -224,3 +226,19 @@ def test_failing_destinations_are_disabled_after_days_or_never(text, seconds):
 def test_disable_after_is_no_other_word():
     with pytest.raises(SettingsError, match="REMINDERS_DISABLE_AFTER: 'soon' is no duration"):
         load({"REMINDERS_DISABLE_AFTER": "soon"})
+
+
+def test_the_token_of_settlement_files_is_for_one_host():
+    assert load({"REMINDERS_RECONCILE_TOKEN": "Files.example.com:to-ken.22=="}).reconcile_bearers == {
+        "files.example.com": "to-ken.22=="
+    }
+    for wrong in (
+        "hunter22hunter22",
+        "files.example.com:short",
+        "https://files.example.com:hunter22",
+        "a b:hunter22",
+        ":hunter22",
+    ):
+        (fault,) = faults(RECONCILE_TOKEN=wrong)
+        assert fault.startswith("REMINDERS_RECONCILE_TOKEN: must be HOST:TOKEN")
+        assert "hunter22" not in fault

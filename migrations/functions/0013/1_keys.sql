@@ -76,13 +76,14 @@ BEGIN
     IF jsonb_typeof(data) <> 'object' THEN
         PERFORM {s}.refuse('data', 'must be a JSON object, not ' || jsonb_typeof(data));
     END IF;
-    -- What is that large is not walked through.
-    IF size <= 65536 THEN
+    -- What is that large is not walked through. Of this text the canonical form is more than a quarter.
+    IF size <= 262144 THEN
         canonical := {s}.canonical_json(data, 'data', 1);
         size := octet_length(convert_to(canonical, 'UTF8'));
     END IF;
     IF size > 8192 THEN
-        PERFORM {s}.refuse('data', format('has %s bytes as JSON; at most 8,192 are allowed', to_char(size, 'FM999,999,999')));
+        PERFORM {s}.refuse('data', format('has %s bytes as JSON; at most 8,192 are allowed', CASE
+            WHEN size > 65536 THEN 'more than 65,536' ELSE to_char(size, 'FM999,999,999') END));
     END IF;
     RETURN canonical;
 END $function$;

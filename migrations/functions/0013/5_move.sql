@@ -84,7 +84,11 @@ BEGIN
             suppressed_by = NULL, suppressed_reason = NULL,
             moved_at = CASE WHEN r.series_id IS NOT NULL THEN clock_timestamp() END, withdrawn_at = NULL
         WHERE r.id = wanted
-        RETURNING r.id, r.tenant_id, r.destination_id
+        RETURNING r.id, r.tenant_id, r.destination_id, r.series_id, r.recurrence_id
+    ), made_after_all AS (
+        -- A turn is a reminder or on record as skipped, never both.
+        DELETE FROM {s}.series_skips k USING changed c
+        WHERE k.series_id = c.series_id AND k.recurrence_id = c.recurrence_id AND k.count = 1
     )
     INSERT INTO {s}.due AS d (id, lane, destination_id, wake_at, give_up_at, status, delivery_key)
     SELECT id, tenant_id, destination_id, to_due, to_expiry, 'pending', new_key FROM changed

@@ -14,7 +14,7 @@ from reminders.ledger import finalizing, giving_back
 from reminders.ledger.database import Database, driver_url
 from reminders.ledger.migrations import migrate
 from reminders.ledger.status import make_partitions
-from tables import TABLES
+from tables import empty
 
 LAST_MONTH = "delivery_attempts_last_month"
 
@@ -62,8 +62,8 @@ def world(audit_database: Database, monkeypatch: pytest.MonkeyPatch) -> Iterator
     for module in (finalizing, giving_back):
         monkeypatch.setattr(module, "LOCK_TIMEOUT_MS", 50)
     world = AgingWorld(audit_database)
-    for table in TABLES:
-        world.sql(f"DELETE FROM reminders.{table}")
+    with audit_database.transaction() as connection, connection.cursor() as cursor:
+        empty(cursor)
     world.sql(
         "CREATE UNIQUE INDEX IF NOT EXISTS dead_letters_one_open ON reminders.dead_letters (reminder_id) WHERE state = 'open'"
     )

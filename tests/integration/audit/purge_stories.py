@@ -6,7 +6,6 @@ from datetime import timedelta
 
 import reminders
 from integration.audit.aging import AGAIN, DAY, NO
-from integration.ledger.world import NOW
 from reminders.domain.outcomes import Delivered
 from reminders.operate.retention import purge
 
@@ -31,7 +30,7 @@ def marked_and_revived(w):
     assert w.committed(reminders.cancel, made.id) == "cancelled"
     w.age(100 * DAY)
     assert purge(w.database, 90 * DAY).marked == 1
-    w.committed(reminders.reschedule, made.id, due_at=NOW + timedelta(days=3))
+    w.committed(reminders.reschedule, made.id, due_at=w.now + timedelta(days=3))
     assert purge(w.database, 90 * DAY).purged == 0
 
 

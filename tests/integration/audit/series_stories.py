@@ -7,7 +7,6 @@ from typing import Any
 
 import reminders
 from integration.audit.aging import DAY
-from integration.ledger.world import NOW
 
 
 def series(w, **changed: Any):
@@ -64,7 +63,7 @@ def skipped(w):
 
 def moved(w):
     made = series(w)
-    w.committed(reminders.move_occurrence, made.id, made.next_at, due_at=NOW + timedelta(days=3))
+    w.committed(reminders.move_occurrence, made.id, made.next_at, due_at=w.now + timedelta(days=3))
 
 
 def resumed(w):
@@ -79,6 +78,16 @@ def come_due(w):
     w.published()
 
 
+def moved_after_all(w):
+    """What a pause has let pass, and its record says so, is wanted all the same."""
+    made = series(w)
+    w.committed(reminders.pause_series, made.id)
+    w.age(3 * DAY)
+    w.committed(reminders.resume_series, made.id)
+    turn, *_ = w.sql("SELECT due_at FROM reminders.series_skips ORDER BY due_at")
+    w.committed(reminders.move_occurrence, made.id, *turn, due_at=made.next_at + timedelta(days=9))
+
+
 SERIES_STORIES = {
     "of a series": series,
     "of a series, come due in an outage": come_due,
@@ -88,4 +97,5 @@ SERIES_STORIES = {
     "of a series, skipped": skipped,
     "of a series, moved": moved,
     "of a series, resumed": resumed,
+    "of a series, moved after it was passed over": moved_after_all,
 }

@@ -13,10 +13,11 @@ from integration.audit.place_stories import PLACE_STORIES
 from integration.audit.purge_stories import PURGE_STORIES
 from integration.audit.secret_stories import SECRET_STORIES
 from integration.audit.series_stories import SERIES_STORIES
+from integration.audit.settlement_stories import SETTLEMENT_STORIES
 from integration.audit.shutdown_stories import SHUTDOWN_STORIES
 from integration.audit.template_stories import TEMPLATE_STORIES
 from integration.audit.tenant_stories import TENANT_STORIES
-from integration.ledger.world import CLAIM, NOW, AskedProvider, ScriptedProvider
+from integration.ledger.world import CLAIM, AskedProvider, ScriptedProvider
 from reminders.domain.look_ups import Absent, Found, Undecided
 from reminders.domain.outcomes import Delivered
 from reminders.ledger.closing_letters import discard, redrive, resolve
@@ -24,7 +25,10 @@ from reminders.ledger.destinations import set_deduplicates
 from reminders.ledger.review import LetterFilter
 
 DONE = Delivered("r")
-EXPIRING = {"expires_at": NOW + timedelta(hours=1)}
+
+
+def expiring(w):
+    return {"expires_at": w.now + timedelta(hours=1)}
 
 
 def leased(w):
@@ -41,7 +45,7 @@ def cancelled_under_a_claim(w, outcome, **wanted):
 
 
 def expired(w, *outcomes):
-    made = w.ended(*outcomes, **EXPIRING)
+    made = w.ended(*outcomes, **expiring(w))
     w.age(2 * HOUR)
     w.run(made)
 
@@ -159,7 +163,7 @@ def resolved_after_a_cancellation(w):
 
 
 def sent_in_spite_of_expiry(w, *outcomes):
-    made = w.ended(*outcomes, **EXPIRING) if outcomes else w.schedule(**EXPIRING)
+    made = w.ended(*outcomes, **expiring(w)) if outcomes else w.schedule(**expiring(w))
     w.age(2 * HOUR)
     assert w.run(made) == ("dead" if NO in outcomes else "expired")
     given = {"actor": "ada", "reason": "better late", "ignore_expiry": True}
@@ -177,7 +181,7 @@ def spread_out(w):
 
 def moved(w, *outcomes):
     made = w.ended(*outcomes)
-    w.committed(reminders.reschedule, made.id, due_at=NOW + timedelta(days=1))
+    w.committed(reminders.reschedule, made.id, due_at=w.now + timedelta(days=1))
 
 
 def body_failed(w):
@@ -228,13 +232,14 @@ def lost_and_looked_up(w):
 
 
 STORIES = {
+    **SETTLEMENT_STORIES,
     **PLACE_STORIES,
     **PURGE_STORIES,
     "pending": lambda w: w.schedule(),
-    "months away": lambda w: w.schedule(due_at=NOW + timedelta(days=300)),
+    "months away": lambda w: w.schedule(due_at=w.now + timedelta(days=300)),
     "without a reference": lambda w: w.schedule(reference=None),
     "moved without a reference": lambda w: w.committed(
-        reminders.reschedule, w.schedule(reference=None).id, due_at=NOW + timedelta(days=1)
+        reminders.reschedule, w.schedule(reference=None).id, due_at=w.now + timedelta(days=1)
     ),
     "leased": leased,
     "published": lambda w: w.schedule() and w.published(),
@@ -250,7 +255,7 @@ STORIES = {
     "redriven": lambda w: redriven(w, NO),
     "redriven and delivered": lambda w: w.run(redriven(w, LOST, deduplicates=False)),
     "redriven and refused": refused_for_good,
-    "redriven and moved": lambda w: w.committed(reminders.reschedule, redriven(w, NO).id, due_at=NOW + timedelta(days=1)),
+    "redriven and moved": lambda w: w.committed(reminders.reschedule, redriven(w, NO).id, due_at=w.now + timedelta(days=1)),
     "discarded": lambda w: judged(w, discard),
     "discarded and cancelled": lambda w: w.committed(reminders.cancel, judged(w, discard).id),
     "resolved as delivered": lambda w: resolved(w, "delivered"),

@@ -10,7 +10,7 @@ import pytest
 import reminders
 from integration.audit.aging import AGAIN, DAY, HOUR, LOST, MINUTE, NO
 from integration.audit.stories import DONE, STORIES
-from integration.ledger.world import CLAIM, LEASE, MAX_WAIT, NOW, REDELIVER, AskedProvider, ScriptedProvider
+from integration.ledger.world import CLAIM, LEASE, MAX_WAIT, REDELIVER, AskedProvider, ScriptedProvider
 from reminders.domain.look_ups import Found
 from reminders.domain.outcomes import Blocked
 
@@ -114,7 +114,7 @@ def test_never_a_violation_while_workers_scans_and_callers_are_at_it(world):
                 if each.id.int % 2:
                     world.committed(reminders.cancel, each.id)
                 else:
-                    world.committed(reminders.reschedule, each.id, due_at=NOW)
+                    world.committed(reminders.reschedule, each.id, due_at=world.now)
             except reminders.Refused:
                 pass
 

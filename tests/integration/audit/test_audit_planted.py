@@ -14,10 +14,11 @@ from integration.audit.pause_stories import held_only, held_then_resumed
 from integration.audit.secret_stories import rotated
 from integration.audit.series_stories import only_series, with_a_turn_moved
 from integration.audit.series_stories import planned as planned_by_a_series
+from integration.audit.settlement_stories import SETTLEMENT_PLANTS
 from integration.audit.template_stories import written
 from integration.audit.tenant_stories import off as turned_off
 from integration.audit.tenant_stories import shadowed
-from integration.ledger.world import CLAIM, NOW, REDELIVER, RETRY
+from integration.ledger.world import CLAIM, REDELIVER, RETRY
 from reminders.domain.errors import InvalidInput
 from reminders.domain.outcomes import Delivered
 from reminders.ledger.audit import CHECKS
@@ -103,14 +104,14 @@ def repeated_at_last(w):
 
 def moved(w):
     made = w.ended(AGAIN)
-    w.committed(reminders.reschedule, made.id, due_at=NOW + timedelta(days=1))
+    w.committed(reminders.reschedule, made.id, due_at=w.now + timedelta(days=1))
     return made
 
 
 def with_own_secret(w):
     rotated(w, SecretPlace("tenant-z", "log"))
     rotated(w)
-    return w.schedule(due_at=NOW + timedelta(days=40))
+    return w.schedule(due_at=w.now + timedelta(days=40))
 
 
 def a_second_letter(w):
@@ -135,12 +136,15 @@ LETTER = "UPDATE reminders.dead_letters SET {} WHERE reminder_id = '{{id}}'"
 COPY = """INSERT INTO reminders.delivery_attempts (delivery_key, claim_number, claimed_at, reminder_id, worker, outcome, error_class, reason, decision)
           SELECT delivery_key, {}, {}, reminder_id, worker, 'retry', 'busy', '', 'retry' FROM reminders.notification_deliveries WHERE delivery_key = '{{key}}'"""
 SERIES = "UPDATE reminders.series SET {} WHERE id = '{{id}}'"
+SKIPPED = """INSERT INTO reminders.series_skips (series_id, recurrence_id, due_at, lateness, reason)
+SELECT series_id, recurrence_id, due_at, '0', 'paused' FROM reminders.reminders WHERE id = '{id}'"""
 GONE = "DELETE FROM reminders.{} WHERE {} = '{{{}}}'"
 
 SEEN = """INSERT INTO reminders.keys_seen
 SELECT identity_key, request_hash, id, delivery_key, version, due_at, 'cancelled', now(), gen_random_uuid(), {}
 FROM reminders.reminders WHERE id = '{{id}}'"""
 PLANTS = {
+    **SETTLEMENT_PLANTS,
     "live_without_due": planted(pending, GONE.format("due", "id", "id")),
     "ended_but_due": planted(pending, REMINDER.format("status = 'cancelled', finished_at = now()")),
     "due_under_another_key": planted(pending, DUE.format("delivery_key = 'dk_other'")),
@@ -247,6 +251,7 @@ PLANTS = {
         " destination_id, 'refused', 'x', NULL, NULL, due_at, due_at, '0' FROM reminders.reminders WHERE id = '{id}'",
     ),
     "shadow_of_nothing": planted(shadowed, GONE.format("reminders", "id", "id")),
+    "skipped_but_made": planted(planned_by_a_series, SKIPPED),
     "occurrence_without_series": planted(planned_by_a_series, "UPDATE reminders.series SET slot = 'another'"),
 }  # fmt: skip
 
@@ -255,7 +260,7 @@ def with_neighbours(world):
     world.ended(LOST, DONE)
     world.ended(NO)
     world.ended(LOST, deduplicates=False)
-    world.schedule(due_at=NOW + timedelta(days=40))
+    world.schedule(due_at=world.now + timedelta(days=40))
 
 
 def test_every_check_is_planted():

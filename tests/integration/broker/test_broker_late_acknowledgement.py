@@ -24,10 +24,10 @@ LATE = {
 
 
 @pytest.fixture(params=["closed", "forgotten"])
-def gone(request, server, sender):
+def gone(request, server, sender, reading):
     """A message, unacknowledged, whose broker was restarted and has it no more; and its channel, of either kind."""
     sender.send_task("reminders.deliver", ("reminder", "key"))
-    connection = sender.connection_for_read()
+    connection = reading()
     message = connection.default_channel.basic_get("deliver")
     assert server.client.hlen("reminders:unacked") == 1
     server.kill()
@@ -49,9 +49,9 @@ def test_nothing_said_late_fails(gone, server, late):
 
 
 @pytest.mark.parametrize("said", [lambda message: message.ack(), lambda message: message.reject()])
-def test_what_is_said_late_leaves_the_message_for_another_to_take(server, sender, said):
+def test_what_is_said_late_leaves_the_message_for_another_to_take(server, sender, reading, said):
     sender.send_task("reminders.deliver", ("reminder", "key"))
-    message = sender.connection_for_read().default_channel.basic_get("deliver")
+    message = reading().default_channel.basic_get("deliver")
     message.channel.connection.close_channel(message.channel)
     message.channel._disconnect_pools()
 

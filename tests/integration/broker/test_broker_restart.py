@@ -47,9 +47,9 @@ def test_a_supervised_worker_is_back_after_redis_restarts(times, server, probe, 
     gauge.close()
 
 
-def test_a_lost_connection_can_be_closed_a_second_time(server, sender):
+def test_a_lost_connection_can_be_closed_a_second_time(server, sender, reading):
     sender.send_task("reminders.deliver", ("reminder", "key"))
-    channel = sender.connection_for_read().default_channel
+    channel = reading().default_channel
     assert channel.basic_get("deliver") is not None
     server.kill()
     channel.connection.client = None  # what the first closing leaves behind

@@ -84,7 +84,7 @@ def test_a_database_that_is_away_is_waited_for_until_told_to_stop(line, probe):
 def test_a_worker_started_by_hand_refuses_a_ledger_that_is_behind(line, probe, unmigrated):
     worker = line(*CELERY, "worker", "-Q", "deliver", DATABASE_URL=unmigrated, REMINDERS_WEBHOOK_SECRET="s" * 24)
 
-    assert worker.wait(20) == 1
+    assert worker.wait(60) == 1
     assert probe.output().splitlines()[-1] == "Run `reminders migrate` first."
     assert "Traceback" not in probe.output()
 

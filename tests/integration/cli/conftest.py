@@ -5,9 +5,11 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from pathlib import Path
 from typing import Any
 
+import psycopg2
 import pytest
 from click.testing import CliRunner, Result
 
@@ -16,6 +18,8 @@ from reminders.cli.app import reminders
 from reminders.embedded import Services
 from reminders.ledger.database import Database
 from reminders.settings import Settings
+
+EXAMPLE = Path(__file__).resolve().parents[3] / "examples" / "shop"
 
 
 @pytest.fixture
@@ -71,3 +75,17 @@ def process(start: Callable[..., subprocess.Popen[str]]) -> Callable[..., subpro
         return subprocess.CompletedProcess(arguments, running.returncode, out, err)
 
     return call
+
+
+@pytest.fixture
+def shop(stage: Stage, migrated: str, monkeypatch: pytest.MonkeyPatch) -> Iterator[Stage]:
+    """The example's orders beside an empty ledger, and its configuration."""
+    monkeypatch.setenv("REMINDERS_RECONCILE", str(EXAMPLE / "reconcile.toml"))
+    connection = psycopg2.connect(migrated)
+    connection.autocommit = True
+    with connection.cursor() as cursor:
+        cursor.execute("DROP SCHEMA IF EXISTS shop CASCADE")
+        cursor.execute((EXAMPLE / "orders.sql").read_text())
+        yield stage
+        cursor.execute("DROP SCHEMA shop CASCADE")
+    connection.close()

@@ -13,7 +13,10 @@ from reminders.domain.outcomes import Delivered, Rejected
 from reminders.domain.retry_policy import Bury, Deliver
 from reminders.ledger import changing
 
-COUNTS = {"purged": 0, "marked": 0, "complete": True, "waiting": 0, "dropped_months": [], "dry_run": False}
+COUNTS = {
+    "purged": 0, "marked": 0, "complete": True, "waiting": 0, "dropped_months": [], "dry_run": False,
+    "settlement_files": 0, "settlement_lines": 0, "reconciliation_runs": 0, "reconciliation_decisions": 0,
+}  # fmt: skip
 
 
 @pytest.fixture
@@ -35,7 +38,7 @@ def old(stage):
 def test_one_run_marks_and_the_next_deletes(run, stage, old):
     assert only(run("purge", "--json")) == {**COUNTS, "v": 1, "marked": 2, "older_than_seconds": 90 * 86400.0}
     assert only(run("purge", "--dry-run", "--json")) == {
-        **COUNTS, "v": 1, "purged": 2, "dry_run": True, "older_than_seconds": 90 * 86400.0,
+        **COUNTS, "v": 1, "purged": 2, "dry_run": True, "reconciliation_decisions": None, "older_than_seconds": 90 * 86400.0,
     }  # fmt: skip
     result = run("purge")
     assert (result.exit_code, result.stdout) == (0, "2 purged; 0 marked, for the next run to delete\n")

@@ -16,7 +16,7 @@ from reminders.ledger.status import COUNTED
 
 STATUS_KEYS = {
     "v", "counts", "oldest_due_age_seconds", "in_flight", "queues", "unacknowledged", "workers", "dropped_messages", "broker_error", "last_tick_at",
-    "beat_ticks", "dropped_ticks", "dead_letters_open", "notices_open", "held", "quiet", "pauses", "tenants", "dispatchers",
+    "beat_ticks", "dropped_ticks", "dead_letters_open", "notices_open", "held", "quiet", "pauses", "reconciliation", "tenants", "dispatchers",
 }  # fmt: skip
 
 
@@ -92,7 +92,8 @@ def test_status_of_an_empty_ledger(run, stage, broker):
     assert only(result) == {
         "v": 1, "counts": dict.fromkeys(COUNTED, 0), "oldest_due_age_seconds": 0.0, "in_flight": 0,
         "queues": dict.fromkeys(QUEUES, 0), "unacknowledged": 0, "workers": [], "dropped_messages": {}, "broker_error": None, "last_tick_at": None, "beat_ticks": False, "dropped_ticks": 0,
-        "dead_letters_open": 0, "notices_open": 0, "held": 0, "quiet": 0, "pauses": [], "tenants": {"off": 0, "shadow": 0, "live": 0}, "dispatchers": {},
+        "dead_letters_open": 0, "notices_open": 0, "held": 0, "quiet": 0, "pauses": [], "reconciliation": None,
+        "tenants": {"off": 0, "shadow": 0, "live": 0}, "dispatchers": {},
     }  # fmt: skip
 
 

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import select
 from collections.abc import Iterator
+from typing import Any
 
 import psycopg2
 import pytest
@@ -12,7 +14,10 @@ from integration.ledger.series_stage import SeriesStage
 from integration.ledger.world import World
 from reminders.ledger import finalizing, giving_back
 from reminders.ledger.database import Database, driver_url
-from tables import TABLES
+from tables import empty
+
+KEPT = 4
+"""Connections between two tests."""
 
 
 @pytest.fixture(scope="package")
@@ -31,19 +36,34 @@ def audited(migrated: str) -> Iterator[None]:
             yield
 
 
-@pytest.fixture
-def database(migrated: str) -> Iterator[Database]:
-    """An empty ledger, emptied row by row: TRUNCATE would cost each of these many short tests 50 ms.
+@pytest.fixture(scope="package")
+def kept_database(migrated: str) -> Iterator[Database]:
+    """One pool for all these tests: starting a server process and preparing anew costs more than a short test does itself.
 
     A statement that waits for a lock for ever ends the test instead of the run.
     """
     url = driver_url(migrated).update_query_dict({"options": "-c statement_timeout=20s"})
     database = Database(url.render_as_string(hide_password=False), schema="reminders", pool_size=40)
-    with database.transaction() as connection, connection.cursor() as cursor:
-        for table in TABLES:
-            cursor.execute(f"DELETE FROM reminders.{table}")
     yield database
     database.close()
+
+
+@pytest.fixture
+def database(kept_database: Database) -> Iterator[Database]:
+    """An empty ledger. A test that ends connections, leaves one in use or needs many leaves none of them to the next."""
+    with kept_database.transaction() as connection, connection.cursor() as cursor:
+        empty(cursor)
+    yield kept_database
+    if not _few_and_idle(kept_database._engine.pool):
+        kept_database.close()
+
+
+def _few_and_idle(pool: Any) -> bool:
+    """Whether every connection was given back and none of them has heard of its end."""
+    waiting = select.poll()
+    for record in tuple(pool._pool.queue):
+        waiting.register(record.dbapi_connection, select.POLLIN)
+    return pool.checkedout() == 0 and pool.checkedin() <= KEPT and not waiting.poll(0)
 
 
 @pytest.fixture

@@ -172,9 +172,9 @@ def test_a_claim_after_the_snapshot_is_never_overlooked(world, begin, level, cha
 @each_level
 @pytest.mark.parametrize("change", CHANGES)
 def test_two_changes_of_one_reminder_come_one_after_the_other(world, begin, level, change):
-    made = world.schedule(reference="r", due_at=NOW + timedelta(hours=1))
+    made = world.schedule(reference="r", due_at=world.now + timedelta(hours=1))
     first, second = begin(level), begin(level)
-    reminders.reschedule(first, made.id, due_at=NOW + timedelta(hours=2))
+    reminders.reschedule(first, made.id, due_at=world.now + timedelta(hours=2))
     answer = world.start(again_after_40001, second, CHANGES[change], made)
     world.waiting_for_a_lock()
     first.commit()

@@ -14,7 +14,6 @@ from sqlalchemy.exc import OperationalError
 from sqlalchemy.orm import Session, scoped_session, sessionmaker
 
 import reminders
-from integration.ledger.world import NOW
 from reminders import Conflict, InvalidInput
 
 SESSION_STATE = """SELECT (SELECT json_agg(s ORDER BY name) FROM (SELECT name, setting FROM pg_settings WHERE source = 'session') s)::text,
@@ -33,8 +32,8 @@ def every_call(connection, world):
     """Use everything the API has, once."""
     made = reminders.schedule(connection, **world.wanted())
     reminders.schedule_many(connection, [world.wanted(), world.wanted()])
-    moved = reminders.reschedule(connection, made.id, due_at=NOW + timedelta(days=1))
-    assert reminders.get(connection, made.id).due_at == moved.due_at == NOW + timedelta(days=1)
+    moved = reminders.reschedule(connection, made.id, due_at=world.now + timedelta(days=1))
+    assert reminders.get(connection, made.id).due_at == moved.due_at == world.now + timedelta(days=1)
     assert reminders.cancel(connection, made.id) == "cancelled"
     return made
 
@@ -106,7 +105,7 @@ def test_the_callers_cursor_factory_does_not_matter(world, factory):
     made = reminders.schedule(connection, **wanted)
     assert reminders.schedule(connection, **wanted).id == made.id
     assert reminders.get(connection, made.id).status == "pending"
-    assert reminders.reschedule(connection, made.id, due_at=NOW + timedelta(days=1)).version == 2
+    assert reminders.reschedule(connection, made.id, due_at=world.now + timedelta(days=1)).version == 2
     assert reminders.cancel(connection, made.id) == "cancelled"
 
 

@@ -179,7 +179,7 @@ def test_a_dead_reminder_is_cancelled_and_its_letter_closed(world):
 
 
 def test_an_expired_reminder_is_cancelled(world):
-    made = world.schedule(expires_at=NOW + timedelta(minutes=5))
+    made = world.schedule(expires_at=world.now + timedelta(minutes=5))
     world.published(world.lapse(600))
     assert world.deliver(ScriptedProvider(), now=world.lapse(600))(made.id, made.delivery_key) == "expired"
     assert cancel(world, made) == "cancelled"
@@ -217,7 +217,7 @@ def revived_meanwhile(world, call, *arguments, claimed, **named):
     made = world.schedule()
     world.finalize(world.opened(made), NO)
     holder = world.connect()
-    moved = reminders.reschedule(holder, made.id, due_at=NOW - timedelta(minutes=2))
+    moved = reminders.reschedule(holder, made.id, due_at=world.now - timedelta(minutes=2))
     answer = world.start(world.committed, call, made.id, *arguments, **named)
     world.waiting_for_a_lock()
     with holder.cursor() as cursor:

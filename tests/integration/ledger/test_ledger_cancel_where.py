@@ -8,7 +8,7 @@ import pytest
 
 import reminders
 from integration.ledger.test_ledger_cancel import claim_by_hand
-from integration.ledger.world import NOW, ScriptedProvider
+from integration.ledger.world import ScriptedProvider
 from reminders import InvalidInput
 from reminders.domain.outcomes import Delivered, Rejected, Unknown
 
@@ -38,7 +38,7 @@ def one_of_each(world):
     world.opened(made["sending"])
     made["published"] = about(world)
     world.published()
-    made["pending"] = about(world, due_at=NOW + timedelta(days=1))
+    made["pending"] = about(world, due_at=world.now + timedelta(days=1))
     return made
 
 
@@ -126,7 +126,7 @@ def test_filters_narrow_and_another_tenants_are_never_touched(world, filters, ma
 def test_what_is_more_than_asked_for_is_left_and_said(world):
     delivered = about(world)
     world.finalize(world.opened(delivered), Delivered())
-    made = [about(world, due_at=NOW + timedelta(days=1)) for _ in range(5)]
+    made = [about(world, due_at=world.now + timedelta(days=1)) for _ in range(5)]
     steps = [cancel(world, at_most=2) for _ in range(3)]
     assert [len(step.cancelled) for step in steps] == [2, 2, 1]
     assert [step.more for step in steps] == [True, True, False]
@@ -179,7 +179,7 @@ def test_a_claim_under_way_is_waited_for_and_then_only_requested(world):
 
 
 def test_two_that_overlap_do_not_deadlock_whatever_index_finds_their_rows(world):
-    made = [about(world, user_id="ada", due_at=NOW + timedelta(days=1)) for _ in range(40)]
+    made = [about(world, user_id="ada", due_at=world.now + timedelta(days=1)) for _ in range(40)]
     work = [
         world.start(world.committed, reminders.cancel_where, **{**PAID, **filters})
         for _ in range(4)
@@ -192,7 +192,7 @@ def test_two_that_overlap_do_not_deadlock_whatever_index_finds_their_rows(world)
 
 def test_rows_are_locked_in_the_order_of_their_ids(world):
     """Whoever holds the lowest id holds up the whole set: nothing behind it is locked meanwhile."""
-    made = sorted((about(world, due_at=NOW + timedelta(days=1)) for _ in range(4)), key=lambda each: each.id)
+    made = sorted((about(world, due_at=world.now + timedelta(days=1)) for _ in range(4)), key=lambda each: each.id)
     holder, other = world.connect(), world.connect()
     reminders.cancel(holder, made[0].id)
     answer = world.start(cancel, world)

@@ -9,7 +9,7 @@ import psycopg2
 import pytest
 
 import reminders
-from integration.ledger.world import CLAIM, NOW, ScriptedProvider
+from integration.ledger.world import CLAIM, ScriptedProvider
 from reminders.bootstrap import DATABASE_FAULTS
 from reminders.domain.identity import uuid7
 from reminders.domain.outcomes import Retry, Unknown
@@ -106,7 +106,7 @@ def test_an_applications_own_foreign_key_to_a_reminder_stops_no_claim(world):
 def test_a_message_from_before_a_reschedule_is_superseded(world):
     made = world.schedule()
     world.published()
-    moved = world.committed(reminders.reschedule, made.id, due_at=NOW - timedelta(seconds=30))
+    moved = world.committed(reminders.reschedule, made.id, due_at=world.now - timedelta(seconds=30))
     provider = ScriptedProvider()
     deliver = world.deliver(provider)
     assert deliver(made.id, made.delivery_key) == "superseded"
@@ -121,7 +121,7 @@ def test_a_reschedule_that_commits_while_the_claim_asks_again_is_seen(world):
     made = world.schedule()
     world.published()
     connection = world.connect()
-    reminders.reschedule(connection, made.id, due_at=NOW + timedelta(days=1))
+    reminders.reschedule(connection, made.id, due_at=world.now + timedelta(days=1))
     provider = ScriptedProvider()
     deliver = world.deliver(provider, pause=lambda _: connection.commit())
     assert deliver(made.id, made.delivery_key) == "superseded"
@@ -169,10 +169,10 @@ def test_a_message_that_comes_after_a_republish_is_harmless(world):
 
 
 def test_expiry_is_looked_at_by_the_claim(world):
-    made = world.schedule(expires_at=NOW + timedelta(minutes=5))
+    made = world.schedule(expires_at=world.now + timedelta(minutes=5))
     world.published()
     provider = ScriptedProvider()
-    late = NOW + timedelta(minutes=5)
+    late = world.now + timedelta(minutes=5)
     assert world.deliver(provider, now=late)(made.id, made.delivery_key) == "expired"
     assert provider.calls == []
     assert world.status(made.id) == ("expired", None)
@@ -199,9 +199,9 @@ def test_a_retry_that_would_come_after_the_expiry_wakes_at_it_and_expires(world)
 
 
 def test_an_uncertain_delivery_does_not_expire_but_goes_to_review(world):
-    made = world.schedule(expires_at=NOW + timedelta(hours=1))
+    made = world.schedule(expires_at=world.now + timedelta(hours=1))
     world.finalize(world.opened(made), LOST)
-    late = NOW + timedelta(hours=1)
+    late = world.now + timedelta(hours=1)
     world.published(late)
     provider = ScriptedProvider()
     assert world.deliver(provider, now=late)(made.id, made.delivery_key) == "dead"

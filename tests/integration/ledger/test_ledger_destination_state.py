@@ -7,7 +7,7 @@ from datetime import timedelta
 import pytest
 
 import reminders
-from integration.ledger.world import NOW, AskedProvider, ScriptedProvider
+from integration.ledger.world import AskedProvider, ScriptedProvider
 from reminders.domain.errors import NotFound, Refused
 from reminders.domain.identity import destination_id
 from reminders.domain.outcomes import Blocked, Delivered, Rejected, Retry, Unknown
@@ -71,7 +71,7 @@ def test_what_waited_for_a_retry_ends_too(world):
 
 
 def test_expired_is_expired_also_where_nothing_may_be_sent(world):
-    made = world.schedule(expires_at=NOW + timedelta(minutes=1))
+    made = world.schedule(expires_at=world.now + timedelta(minutes=1))
     disable(world.database, HOME, "asked by phone")
     world.published()
     late = world.lapse(120)
@@ -153,7 +153,7 @@ def test_released_is_only_what_the_hold_kept(world):
     retrying, elsewhere = world.schedule(), world.schedule(destination="elsewhere")
     world.published()
     now = world.lapse(1)
-    later = world.schedule(due_at=NOW + timedelta(minutes=30))
+    later = world.schedule(due_at=world.now + timedelta(minutes=30))
     claims = [world.claim(each) for each in (paused, retrying, elsewhere)]
     world.finalize(claims[1], Retry("busy", "", after=timedelta(minutes=20)), now=now)
     world.finalize(claims[2], Retry("busy", "", after=timedelta(minutes=20)), now=now)
@@ -162,7 +162,7 @@ def test_released_is_only_what_the_hold_kept(world):
     assert release_destination(world.database, PLACE, world.lapse(5)) == (2, True)
     due = {message.reminder_id for message in world.published(world.lapse(10))}
     assert due == {paused.id, other.id}
-    assert world.column("due", "wake_at", later.id) == NOW + timedelta(minutes=30)
+    assert world.column("due", "wake_at", later.id) == world.now + timedelta(minutes=30)
 
 
 def test_a_release_wakes_what_was_put_off_in_the_moment_of_an_earlier_one(world):

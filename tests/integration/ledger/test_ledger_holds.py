@@ -8,7 +8,7 @@ from datetime import timedelta
 import pytest
 
 import reminders
-from integration.ledger.world import CLAIM, MAX_WAIT, NOW, ScriptedProvider
+from integration.ledger.world import CLAIM, MAX_WAIT, ScriptedProvider
 from reminders.domain.identity import destination_id
 from reminders.domain.outcomes import Blocked, Delivered, Rejected, Retry, Unknown
 from reminders.ledger.holding import HOLD_SPREAD
@@ -151,17 +151,17 @@ def test_what_is_put_off_before_its_first_attempt_has_a_bound_too(world):
 
 def test_nothing_sleeps_beyond_its_expiry_or_bound(world):
     first = world.schedule()
-    second = world.schedule(expires_at=NOW + timedelta(minutes=10))
+    second = world.schedule(expires_at=world.now + timedelta(minutes=10))
     world.published()
     world.finalize(world.claim(first), Blocked("destination", timedelta(hours=2), "http_429", "", 429))
     assert world.claims().refusal(second.id, second.delivery_key) == "destination_held"
-    assert wakes(world, second) == NOW + timedelta(minutes=10)
-    assert world.column("due", "give_up_at", second.id) == NOW + timedelta(minutes=10)
+    assert wakes(world, second) == world.now + timedelta(minutes=10)
+    assert world.column("due", "give_up_at", second.id) == world.now + timedelta(minutes=10)
 
 
 def test_what_has_expired_ends_although_its_place_is_held(world):
     first = world.schedule()
-    second = world.schedule(expires_at=NOW + timedelta(minutes=10))
+    second = world.schedule(expires_at=world.now + timedelta(minutes=10))
     world.finalize(world.opened(first), Blocked("destination", timedelta(hours=2), "http_429", "", 429))
     late = world.lapse(700)
     world.published(late)

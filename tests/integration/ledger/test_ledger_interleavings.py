@@ -209,8 +209,8 @@ def test_one_open_transaction_that_cancelled_many_stops_neither_scan_nor_claims_
     """Each of its rows is at another stage; the others' work goes on, and what it held is put right once it has gone."""
     stages = ("pending", "published", "open claim", "lapsed claim")
     lapsed_at = world.lapse(-CLAIM - 5)
-    held = {stage: world.schedule(due_at=NOW - timedelta(minutes=10)) for stage in stages}
-    free = {stage: world.schedule(due_at=NOW - timedelta(minutes=10)) for stage in stages}
+    held = {stage: world.schedule(due_at=world.now - timedelta(minutes=10)) for stage in stages}
+    free = {stage: world.schedule(due_at=world.now - timedelta(minutes=10)) for stage in stages}
     later = [held["pending"], free["pending"]]
     for made in later:
         world.sql("UPDATE reminders.due SET wake_at = now() + interval '1 hour' WHERE id = %s", str(made.id))

@@ -11,7 +11,7 @@ import pytest
 
 import reminders
 from integration.ledger.operators import WORD, delivered, discarded, not_sent, redriven, why
-from integration.ledger.world import MAX_ATTEMPTS, MAX_WAIT, NOW
+from integration.ledger.world import MAX_ATTEMPTS, MAX_WAIT
 from reminders import InvalidInput, Refused
 from reminders.domain.outcomes import Delivered, Rejected, Unknown
 from reminders.ledger.audit import AuditPolicy, audit
@@ -74,14 +74,14 @@ def test_discarded_it_stays_dead_and_no_redrive_takes_it(world, outcome):
 def test_rescheduling_revives_what_was_discarded_under_a_new_key(world):
     made = dead(world)
     discarded(world, made)
-    moved = world.committed(reminders.reschedule, made.id, due_at=NOW)
+    moved = world.committed(reminders.reschedule, made.id, due_at=world.now)
     assert moved.delivery_key != made.delivery_key
     claim = world.opened(moved)
     assert world.finalize(claim, Delivered("r"), body_hash=HASH) == "delivered"
     uncertain = dead(world, LOST)
     discarded(world, uncertain)
     with pytest.raises(Refused, match="may already have been sent"):
-        world.committed(reminders.reschedule, uncertain.id, due_at=NOW)
+        world.committed(reminders.reschedule, uncertain.id, due_at=world.now)
 
 
 def test_resolved_as_delivered_it_ends_so_with_the_reference(world):
@@ -139,7 +139,7 @@ def test_sending_it_then_is_a_redrive_of_its_own_which_needs_no_further_word(wor
 def test_what_is_resolved_as_not_sent_can_be_rescheduled_cancelled_or_given_up(world):
     moved, ended, given_up = (dead(world, LOST) for _ in range(3))
     not_sent(world, moved, ended, given_up)
-    world.committed(reminders.reschedule, moved.id, due_at=NOW + timedelta(days=1))
+    world.committed(reminders.reschedule, moved.id, due_at=world.now + timedelta(days=1))
     assert world.status(moved.id)[0] == "pending"
     assert world.committed(reminders.cancel, ended.id) == "cancelled"
     assert world.status(ended.id) == ("cancelled", "cancelled")

@@ -7,7 +7,7 @@ from datetime import timedelta
 import pytest
 
 import reminders
-from integration.ledger.world import CLAIM, NOW, AskedProvider, ScriptedProvider
+from integration.ledger.world import CLAIM, AskedProvider, ScriptedProvider
 from reminders.domain.look_ups import Absent, Found, Undecided
 from reminders.domain.outcomes import Delivered, Unknown
 from reminders.ledger.destinations import set_deduplicates
@@ -203,7 +203,7 @@ def test_recorded_alone_a_decisive_look_up_is_carried_over_as_certain(world):
 
 
 def test_what_expires_before_its_look_up_goes_to_review(world):
-    made = lost(world, AskedProvider(LOST), expires_at=NOW + timedelta(minutes=10))
+    made = lost(world, AskedProvider(LOST), expires_at=world.now + timedelta(minutes=10))
     provider = AskedProvider()
     assert run(world, made, provider, 11) == "dead"
     assert world.letters(made.id) == [("unknown", "open", "expired_while_uncertain")]

@@ -8,7 +8,7 @@ import pytest
 
 import reminders
 from integration.ledger import pauses
-from integration.ledger.world import CLAIM, LEASE, NOW, ScriptedProvider, until
+from integration.ledger.world import CLAIM, LEASE, ScriptedProvider, until
 from reminders.domain.errors import InvalidInput, NotFound, ServiceUnavailable
 from reminders.domain.identity import destination_id, uuid7
 from reminders.domain.outcomes import Delivered, Rejected, Retry
@@ -147,7 +147,7 @@ def test_what_a_pause_names_must_be_the_reminders(world, scope, covers):
 def test_the_lease_holds_what_is_paused_and_nobody_waits_behind_it(world):
     many = world.committed(reminders.schedule_many, [world.wanted() for _ in range(300)])
     pauses.paused(world, tenant_id="tenant-a")
-    fresh = world.schedule(tenant_id="tenant-b", due_at=NOW)
+    fresh = world.schedule(tenant_id="tenant-b", due_at=world.now)
     scan = world.scanning(batch=50, in_flight=100)
     first = scan.once()
     assert (first.full, [each.reminder_id for each in world.broker.take()]) == (True, [fresh.id])

@@ -8,7 +8,7 @@ import pytest
 
 import reminders
 from integration.ledger.operators import discarded, not_sent, redriven, why
-from integration.ledger.world import NOW, ScriptedProvider
+from integration.ledger.world import ScriptedProvider
 from reminders.bootstrap import DATABASE_FAULTS
 from reminders.domain.outcomes import Delivered, Rejected, Unknown
 from reminders.operate import retention
@@ -59,10 +59,10 @@ def purged_at(world, made):
 
 def test_the_first_run_marks_and_the_next_deletes_all_of_it(world):
     made = delivered(world)
-    assert rehearse(world.database, DAY, now=NOW + timedelta(days=2)) == Purged(0, 1, True, 0, [])
+    assert rehearse(world.database, DAY, now=world.now + timedelta(days=2)) == Purged(0, 1, True, 0, [])
     assert (run(world).marked, sizes(world)) == (1, [1, 0, 1, 1, 0])
     assert purged_at(world, made) is None
-    assert rehearse(world.database, DAY, now=NOW + timedelta(days=2)) == Purged(1, 0, True, 0, [])
+    assert rehearse(world.database, DAY, now=world.now + timedelta(days=2)) == Purged(1, 0, True, 0, [])
     done = run(world)
     assert (done.purged, done.marked, done.complete) == (1, 0, True)
     assert sizes(world) == [0, 0, 0, 0, 0]
@@ -72,7 +72,7 @@ def test_the_first_run_marks_and_the_next_deletes_all_of_it(world):
 def test_a_dry_run_changes_nothing(world):
     delivered(world)
     before = sizes(world)
-    rehearse(world.database, DAY, now=NOW + timedelta(days=2))
+    rehearse(world.database, DAY, now=world.now + timedelta(days=2))
     assert (sizes(world), world.sql("SELECT 1 FROM reminders.keys_seen UNION SELECT 1 FROM reminders.purges")) == (
         before,
         [],
@@ -80,7 +80,7 @@ def test_a_dry_run_changes_nothing(world):
 
 
 def test_what_is_live_or_ended_lately_stays(world):
-    live, late, old = world.schedule(due_at=NOW + timedelta(days=400)), delivered(world), delivered(world)
+    live, late, old = world.schedule(due_at=world.now + timedelta(days=400)), delivered(world), delivered(world)
     world.sql(
         "UPDATE reminders.reminders SET finished_at = now() + interval '1 day 3 hours' WHERE id = %s", str(late.id)
     )
@@ -111,7 +111,7 @@ def test_what_a_person_has_decided_lately_stays_for_as_long_again(world, close):
 def test_moved_and_tried_under_two_keys_nothing_of_it_is_left(world):
     made = world.schedule()
     world.finalize(world.opened(made), NO)
-    moved = world.committed(reminders.reschedule, made.id, due_at=NOW - timedelta(seconds=1))
+    moved = world.committed(reminders.reschedule, made.id, due_at=world.now - timedelta(seconds=1))
     world.published()
     world.deliver(ScriptedProvider())(made.id, moved.delivery_key)
     assert sizes(world) == [1, 0, 2, 2, 1]
@@ -151,7 +151,7 @@ def test_one_that_is_marked_and_still_there_stands_as_it_stands(world):
     made = world.schedule(**wanted)
     world.committed(reminders.cancel, made.id)
     run(world)
-    moved = world.committed(reminders.reschedule, made.id, due_at=NOW + timedelta(days=3))
+    moved = world.committed(reminders.reschedule, made.id, due_at=world.now + timedelta(days=3))
     again = world.committed(reminders.schedule, **wanted)
     assert (again.id, again.status, again.version, again.created) == (made.id, "pending", 2, False)
     assert again.delivery_key == moved.delivery_key
@@ -161,7 +161,7 @@ def test_a_mark_of_one_that_was_revived_deletes_nothing(world):
     made = dead(world)
     assert discarded(world, made).done == [made.id]
     run(world)
-    world.committed(reminders.reschedule, made.id, due_at=NOW - timedelta(seconds=1))
+    world.committed(reminders.reschedule, made.id, due_at=world.now - timedelta(seconds=1))
     assert (run(world).purged, exists(world, made)) == (0, True)
     world.committed(reminders.cancel, made.id)
     assert (run(world).marked, exists(world, made)) == (1, True), "its new end is marked first"
@@ -174,7 +174,7 @@ def test_by_its_id_a_purged_reminder_is_told_of(world):
     emptied(world)
     day = datetime.now(UTC).date()
     words = rf"{made.id} was purged on {day}; it ended as delivered on {day}"
-    for call, more in ((reminders.get, {}), (reminders.cancel, {}), (reminders.reschedule, {"due_at": NOW})):
+    for call, more in ((reminders.get, {}), (reminders.cancel, {}), (reminders.reschedule, {"due_at": world.now})):
         with pytest.raises(reminders.NotFound, match=words):
             world.committed(call, made.id, **more)
     for act in (redriven, discarded):
@@ -243,7 +243,7 @@ def test_what_an_application_holds_is_passed_over(world):
     run(world)
     holder = world.connect()
     with pytest.raises(reminders.Refused):
-        reminders.reschedule(holder, held.id, due_at=NOW)
+        reminders.reschedule(holder, held.id, due_at=world.now)
     done = run(world)
     assert ((done.purged, done.complete), exists(world, held), exists(world, free)) == ((1, True), True, False)
     holder.rollback()

@@ -11,7 +11,7 @@ from psycopg2.extensions import ISOLATION_LEVEL_READ_COMMITTED, ISOLATION_LEVEL_
 
 import reminders
 from integration.ledger.test_ledger_schedule_twice import _identity
-from integration.ledger.world import NOW, ScriptedProvider
+from integration.ledger.world import ScriptedProvider
 from reminders.ledger import purging
 from reminders.ledger.caller import fetch
 from reminders.operate.retention import Purged, purge
@@ -146,9 +146,9 @@ def test_whoever_waits_for_a_row_that_is_purged_is_told_so(world, isolation, act
     made = world.schedule()
     world.committed(reminders.cancel, made.id)
     run(world)
-    call = reminders.cancel if act == "cancel" else partial(reminders.reschedule, due_at=NOW)
+    call = reminders.cancel if act == "cancel" else partial(reminders.reschedule, due_at=world.now)
     deleting = world.connect()
-    given = {"held": [str(made.id)], "cutoff": NOW + timedelta(days=1), "more": True, "reached": str(made.id)}
+    given = {"held": [str(made.id)], "cutoff": world.now + timedelta(days=1), "more": True, "reached": str(made.id)}
     current = purging.join_pass(world.database, 86400.0, datetime.now(UTC) + timedelta(days=2))
     assert fetch(deleting, "reminders", purging.ACT, **given, purge=str(current.id)) == [(0, 1)]
     waiting = world.start(call, caller(world, isolation), made.id)

@@ -12,7 +12,7 @@ import pytest
 
 import reminders
 from integration.ledger import pauses
-from integration.ledger.world import MAX_WAIT, NOW, AskedProvider, ScriptedProvider
+from integration.ledger.world import MAX_WAIT, AskedProvider, ScriptedProvider
 from reminders.calendar.zones import load_zone
 from reminders.domain.errors import InvalidInput
 from reminders.domain.outcomes import Blocked, Retry, Unknown
@@ -148,7 +148,7 @@ def test_hours_that_are_changed_are_worked_out_anew(world):
     assert handed(world, world.schedule()) == "delivered"
     # What waits already is looked at when the old window ends, or when it is moved.
     assert world.published() == []
-    moved = world.committed(reminders.reschedule, made.id, due_at=NOW - timedelta(minutes=2))
+    moved = world.committed(reminders.reschedule, made.id, due_at=world.now - timedelta(minutes=2))
     assert handed(world, moved) == "delivered"
 
 
@@ -180,10 +180,10 @@ def test_what_never_waited_gets_no_bound_by_quiet_hours(world):
 
 
 def test_it_expires_on_time_when_the_window_is_longer(world):
-    made = world.schedule(expires_at=NOW + 2 * HOUR)
+    made = world.schedule(expires_at=world.now + 2 * HOUR)
     quiet(world)
     assert handed(world, made) == "quiet_hours"
-    assert wake(world, made) == NOW + 2 * HOUR
+    assert wake(world, made) == world.now + 2 * HOUR
     world.scanning(now=world.lapse(2.5 * 3600)).once()
     assert world.status(made.id)[0] == "expired"
 

@@ -9,7 +9,7 @@ import pytest
 
 import reminders
 from integration.ledger.operators import WORD
-from integration.ledger.world import CLAIM, MAX_WAIT, NOW, ScriptedProvider
+from integration.ledger.world import CLAIM, MAX_WAIT, ScriptedProvider
 from reminders import InvalidInput
 from reminders.domain.outcomes import Delivered, Rejected, Retry, Unknown
 from reminders.ledger import closing_letters
@@ -112,13 +112,13 @@ def test_what_the_destination_refused_goes_with_the_others(world):
 
 @pytest.mark.parametrize("state", ["delivered", "cancelled", "pending", "expired"])
 def test_what_has_no_open_letter_is_left_alone(world, state):
-    made = world.schedule(expires_at=NOW + timedelta(hours=1))
+    made = world.schedule(expires_at=world.now + timedelta(hours=1))
     if state == "delivered":
         world.finalize(world.opened(made), Delivered())
     elif state == "cancelled":
         world.committed(reminders.cancel, made.id)
     elif state == "expired":
-        late = NOW + timedelta(hours=2)
+        late = world.now + timedelta(hours=2)
         world.published(late)
         world.deliver(ScriptedProvider(), now=late)(made.id, made.delivery_key)
     assert world.status(made.id)[0] == state
@@ -141,7 +141,7 @@ def test_nothing_is_sent_that_somebody_asked_to_cancel(world):
 
 def test_a_rescheduled_reminder_has_no_letter_left(world):
     made = refused(world)
-    world.committed(reminders.reschedule, made.id, due_at=NOW + timedelta(days=1))
+    world.committed(reminders.reschedule, made.id, due_at=world.now + timedelta(days=1))
     assert world.redrive(made) == []
     assert world.letters(made.id) == [("destination", "resolved", "gone")]
 

@@ -9,7 +9,7 @@ import pytest
 
 import reminders
 from integration.ledger.operators import WORD, discarded, not_sent, redriven, these, why
-from integration.ledger.world import NOW, ScriptedProvider
+from integration.ledger.world import ScriptedProvider
 from reminders import InvalidInput
 from reminders.domain.identity import uuid7
 from reminders.domain.outcomes import Delivered, Rejected, Unknown
@@ -53,8 +53,8 @@ def given_up(world):
 
 
 def expired(world):
-    made = world.schedule(expires_at=NOW + timedelta(hours=1))
-    late = NOW + timedelta(hours=2)
+    made = world.schedule(expires_at=world.now + timedelta(hours=1))
+    late = world.now + timedelta(hours=2)
     world.published(late)
     assert world.deliver(ScriptedProvider(), now=late)(made.id, made.delivery_key) == "expired"
     return made
@@ -97,7 +97,7 @@ def test_of_several_the_others_go_all_the_same(world):
 def test_a_letter_of_an_earlier_version_is_superseded(world):
     made = dead(world)
     old = letter(world.database, made.id)
-    world.committed(reminders.reschedule, made.id, due_at=NOW + timedelta(days=1))
+    world.committed(reminders.reschedule, made.id, due_at=world.now + timedelta(days=1))
     assert why(redriven(world, old)) == ["superseded"]
     assert why(redriven(world, made)) == ["under_way"]
 
@@ -179,23 +179,23 @@ def test_if_the_command_dies_before_its_commit_nothing_has_happened(world, monke
 
 def test_a_rate_is_kept_by_the_ledger(world):
     made = [dead(world) for _ in range(3)]
-    answer = redrive(world.database, LetterFilter(), **WORD, rate=1 / 60, now=NOW)
+    answer = redrive(world.database, LetterFilter(), **WORD, rate=1 / 60, now=world.now)
     assert answer.done == [each.id for each in made]
-    assert answer.last_wake_at == NOW + timedelta(minutes=2)
+    assert answer.last_wake_at == world.now + timedelta(minutes=2)
     wakes = [world.column("due", "wake_at", each.id) for each in made]
-    assert wakes == [NOW, NOW + timedelta(minutes=1), NOW + timedelta(minutes=2)]
+    assert wakes == [world.now, world.now + timedelta(minutes=1), world.now + timedelta(minutes=2)]
     assert [world.column("notification_deliveries", "retry_at", each.id) for each in made] == wakes
     # Whoever asked for it is gone; the scans of the coming minutes find one each.
     for minute, each in enumerate(made):
-        at = NOW + timedelta(minutes=minute, seconds=1)
+        at = world.now + timedelta(minutes=minute, seconds=1)
         assert [message.reminder_id for message in world.published(at)] == [each.id]
         world.finalize(world.claim(each, now=at), Delivered(), now=at)
 
 
 def test_its_turn_is_never_later_than_its_expiry(world):
-    expires_at = NOW + timedelta(minutes=30)
+    expires_at = world.now + timedelta(minutes=30)
     made = [dead(world, expires_at=expires_at) for _ in range(2)]
-    redrive(world.database, LetterFilter(), **WORD, rate=1 / 3600, now=NOW)
+    redrive(world.database, LetterFilter(), **WORD, rate=1 / 3600, now=world.now)
     assert world.column("due", "wake_at", made[1].id) == expires_at
 
 
@@ -217,11 +217,11 @@ def test_the_same_filters_choose_what_is_listed_and_what_is_sent(world, filters,
     made = [dead(world, tenant_id="a"), dead(world, tenant_id="b"), dead(world, LOST, tenant_id="a")]
     for hours, each in zip((2, 1, 0), made, strict=True):
         opened = "UPDATE reminders.dead_letters SET opened_at = %s WHERE reminder_id = %s"
-        world.sql(opened, NOW - timedelta(hours=hours), str(each.id))
+        world.sql(opened, world.now - timedelta(hours=hours), str(each.id))
     wanted = read_filter(**filters)
-    listed = letters(world.database, wanted, now=NOW)
+    listed = letters(world.database, wanted, now=world.now)
     assert [each.reminder_id for each in listed] == [made[number].id for number in expected]
-    answer = redrive(world.database, wanted, **WORD, checked=True, now=NOW)
+    answer = redrive(world.database, wanted, **WORD, checked=True, now=world.now)
     assert (answer.done, answer.stay) == ([made[number].id for number in expected], 0)
 
 

@@ -23,7 +23,7 @@ def move(world, made, due_at=TOMORROW, **more):
 
 @pytest.mark.parametrize("stage", ["pending", "leased", "published", "parked", "dead", "cancelled", "expired"])
 def test_from_every_state_without_a_claim_it_goes_out_once_at_the_new_time(world, stage):
-    made = world.schedule(expires_at=NOW + timedelta(hours=1))
+    made = world.schedule(expires_at=world.now + timedelta(hours=1))
     provider = ScriptedProvider()
     if stage in {"leased", "published"}:
         world.broker.accepts = 0 if stage == "leased" else None
@@ -37,7 +37,7 @@ def test_from_every_state_without_a_claim_it_goes_out_once_at_the_new_time(world
     elif stage == "cancelled":
         world.committed(reminders.cancel, made.id)
     elif stage == "expired":
-        late = NOW + timedelta(hours=2)
+        late = world.now + timedelta(hours=2)
         world.published(late)
         world.deliver(provider, now=late)(made.id, made.delivery_key)
     moved = move(world, made)
@@ -114,7 +114,7 @@ def test_a_wall_time_is_read_in_its_zone(world):
 
 
 def test_the_expiry_keeps_its_distance_unless_it_is_given(world):
-    made = world.schedule(due_at=NOW, expires_at=NOW + timedelta(hours=2))
+    made = world.schedule(due_at=world.now, expires_at=world.now + timedelta(hours=2))
     move(world, made)
     assert world.committed(reminders.get, made.id).expires_at == TOMORROW + timedelta(hours=2)
     move(world, made, due_at=TOMORROW + timedelta(days=1), expires_at=TOMORROW + timedelta(days=9))

@@ -8,7 +8,7 @@ import pytest
 
 import reminders
 from integration.ledger import pauses
-from integration.ledger.world import LEASE, MAX_WAIT, NOW, ScriptedProvider
+from integration.ledger.world import LEASE, MAX_WAIT, ScriptedProvider
 from reminders.domain.errors import NotFound
 from reminders.domain.identity import uuid7
 from reminders.domain.outcomes import Blocked, Retry
@@ -158,7 +158,7 @@ def test_held_time_does_not_count_as_waiting(world):
 
 
 def test_an_expiry_stands_however_long_it_was_held(world):
-    end = NOW + timedelta(hours=2)
+    end = world.now + timedelta(hours=2)
     made = world.schedule(expires_at=end)
     world.finalize(world.opened(made), Retry("busy", ""))
     by = pauses.held(world, made, at=60.0)

@@ -98,17 +98,17 @@ def test_after_delivery_it_stays_delivered(world):
 def test_after_reschedule_the_first_request_finds_the_moved_row(world):
     wanted = world.wanted()
     made = world.committed(reminders.schedule, **wanted)
-    moved = world.committed(reminders.reschedule, made.id, due_at=NOW + timedelta(days=3))
+    moved = world.committed(reminders.reschedule, made.id, due_at=world.now + timedelta(days=3))
     again = world.committed(reminders.schedule, **wanted)
     assert (again.id, again.created) == (made.id, False)
-    assert (again.due_at, again.version, again.delivery_key) == (NOW + timedelta(days=3), 2, moved.delivery_key)
+    assert (again.due_at, again.version, again.delivery_key) == (world.now + timedelta(days=3), 2, moved.delivery_key)
     assert moved.delivery_key != made.delivery_key
 
 
 def test_without_a_reference_the_instant_tells_reminders_apart(world):
-    first = world.schedule(reference=None, due_at=NOW)
-    same = world.schedule(reference=None, due_at=NOW)
-    other = world.schedule(reference=None, due_at=NOW + timedelta(seconds=1))
+    first = world.schedule(reference=None, due_at=world.now)
+    same = world.schedule(reference=None, due_at=world.now)
+    other = world.schedule(reference=None, due_at=world.now + timedelta(seconds=1))
     assert (same.id, same.created) == (first.id, False)
     assert other.created
 
@@ -222,7 +222,7 @@ def test_a_conflict_names_what_differs_and_no_value(world, changed, named):
 def test_a_conflict_with_what_was_moved_there_says_so(world):
     wanted = world.wanted(reference="order-9")
     made = world.committed(reminders.schedule, **wanted)
-    later = NOW + timedelta(days=3)
+    later = world.now + timedelta(days=3)
     world.committed(reminders.reschedule, made.id, due_at=later)
     with pytest.raises(Conflict, match="with what another request asked for"):
         world.committed(reminders.schedule, **{**wanted, "due_at": later})

@@ -10,7 +10,7 @@ import pytest
 import reminders
 from integration.ledger import pauses
 from integration.ledger.tenants import WORD, moded, shadow_rows
-from integration.ledger.world import NOW, ScriptedProvider
+from integration.ledger.world import ScriptedProvider
 from reminders.domain.allowed_places import from_rules
 from reminders.domain.errors import InvalidInput, NotFound, NotPublic, Refused, ServiceUnavailable
 from reminders.domain.outcomes import Retry, Unknown
@@ -171,7 +171,7 @@ def test_the_application_cancels_what_is_shadowed_and_then_it_is_not_released(wo
 def test_the_application_moves_what_is_shadowed(world):
     moded(world, "shadow")
     made, _ = shadowed(world)
-    moved = world.committed(reminders.reschedule, made.id, due_at=NOW - timedelta(seconds=5))
+    moved = world.committed(reminders.reschedule, made.id, due_at=world.now - timedelta(seconds=5))
     assert world.status(made.id) == ("pending", None)
     assert delivered(world, moved) == "shadowed"
     assert [row[0] for row in shadow_rows(world, "delivery_key")] == [made.delivery_key, moved.delivery_key]
@@ -188,7 +188,7 @@ def test_a_suppressed_user_is_noted_with_the_reason_and_ends_suppressed(world):
 
 def test_what_has_expired_is_noted(world):
     moded(world, "shadow")
-    made = world.schedule(expires_at=NOW + timedelta(minutes=1))
+    made = world.schedule(expires_at=world.now + timedelta(minutes=1))
     world.published(world.lapse(120))
     assert world.status(made.id) == ("expired", None)
     assert shadow_rows(world, "decision", "why") == [("expired", "it had expired")]

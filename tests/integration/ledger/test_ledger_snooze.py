@@ -43,7 +43,7 @@ def at_stage(world, stage, **changed):
     elif stage == "cancelled":
         world.committed(reminders.cancel, made.id)
     elif stage == "expired":
-        late = NOW + timedelta(hours=2)
+        late = world.now + timedelta(hours=2)
         world.published(late)
         world.deliver(ScriptedProvider(), now=late)(made.id, made.delivery_key)
     return made
@@ -75,7 +75,7 @@ def test_what_is_live_goes_out_once_at_the_later_time(world, stage):
     ],
 )
 def test_it_is_refused_and_says_why(world, stage, said):
-    made = at_stage(world, stage, expires_at=NOW + HOUR)
+    made = at_stage(world, stage, expires_at=world.now + HOUR)
     before = world.committed(reminders.get, made.id)
     with pytest.raises(Refused, match=said):
         snooze(world, made, by=timedelta(minutes=10))
@@ -89,7 +89,7 @@ def test_by_counts_from_when_it_is_due_if_that_is_ahead(world):
 
 
 def test_by_counts_from_now_if_it_was_due_before(world):
-    made = world.schedule(due_at=NOW - timedelta(days=3))
+    made = world.schedule(due_at=world.now - timedelta(days=3))
     ((before,),) = world.sql("SELECT clock_timestamp()")
     put_off = snooze(world, made, by=HOUR)
     ((after,),) = world.sql("SELECT clock_timestamp()")

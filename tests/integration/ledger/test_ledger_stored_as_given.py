@@ -94,7 +94,7 @@ def test_the_first_and_the_last_instant_are_stored(world, due_at):
     "due_at", [datetime(9998, 12, 31, tzinfo=UTC), datetime(9998, 12, 31, 23, 59, 59, 999999, tzinfo=UTC)], ids=str
 )
 def test_an_expiry_that_would_move_beyond_the_last_year_is_refused_by_name(world, due_at):
-    made = world.schedule(due_at=NOW, expires_at=NOW + timedelta(days=366 * 3))
+    made = world.schedule(due_at=world.now, expires_at=world.now + timedelta(days=366 * 3))
     connection = world.connect()
     with pytest.raises(InvalidInput) as caught:
         reminders.reschedule(connection, made.id, due_at=due_at)

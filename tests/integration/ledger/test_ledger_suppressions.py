@@ -8,7 +8,7 @@ import pytest
 
 import reminders
 from integration.ledger.test_ledger_pauses import stuck_claim
-from integration.ledger.world import CLAIM, NOW, ScriptedProvider
+from integration.ledger.world import CLAIM, ScriptedProvider
 from reminders.domain.errors import InvalidInput, NotFound, Refused, ServiceUnavailable
 from reminders.domain.identity import destination_id, uuid7
 from reminders.domain.outcomes import Delivered, Retry, Unknown
@@ -188,7 +188,7 @@ def test_what_may_have_been_sent_goes_to_review_and_after_a_persons_word_ends_su
 
 
 def test_what_has_expired_and_is_suppressed_has_expired(world):
-    made = world.schedule(expires_at=NOW + timedelta(hours=1))
+    made = world.schedule(expires_at=world.now + timedelta(hours=1))
     suppress(world)
     world.published(world.lapse(3500))
     assert delivered(world, made, now=world.lapse(3700)) == "expired"
@@ -221,7 +221,7 @@ def test_lifted_what_comes_due_later_is_sent_and_what_ended_stays_so_until_it_is
     assert world.status(made.id)[0] == "suppressed"
     with pytest.raises(Refused, match="is suppressed: nothing is left to cancel"):
         world.committed(reminders.cancel, made.id)
-    moved = world.committed(reminders.reschedule, made.id, due_at=NOW - timedelta(minutes=1))
+    moved = world.committed(reminders.reschedule, made.id, due_at=world.now - timedelta(minutes=1))
     assert shown(world, made) == ("pending", None, None)
     world.published()
     assert delivered(world, moved) == "delivered"

@@ -10,7 +10,7 @@ import psycopg2
 import pytest
 
 import reminders
-from integration.ledger.world import NOW, ScriptedProvider
+from integration.ledger.world import ScriptedProvider
 from reminders.domain.errors import NotFound
 from reminders.domain.identity import uuid7
 from reminders.domain.outcomes import Rejected, Retry, Unknown
@@ -226,7 +226,7 @@ def test_moved_to_another_time_it_is_another_delivery_and_pins_anew(written):
     written.published()
     assert run(written, made, Written(AGAIN)) == "parked"
     add(written, "two")
-    moved = written.committed(reminders.reschedule, made.id, due_at=NOW - timedelta(seconds=5))
+    moved = written.committed(reminders.reschedule, made.id, due_at=written.now - timedelta(seconds=5))
     written.published()
     provider = Written()
     assert run(written, moved, provider) == "delivered"

@@ -6,7 +6,7 @@ from datetime import timedelta
 
 import pytest
 
-from integration.ledger.world import NOW, AskedProvider, ScriptedProvider
+from integration.ledger.world import AskedProvider, ScriptedProvider
 from reminders.domain.identity import uuid7
 from reminders.domain.outcomes import Retry, Unknown
 from reminders.ledger.tenant_policies import known, set_policy
@@ -112,12 +112,12 @@ def test_what_is_known_is_what_is_set_and_what_is_held_now(world):
     set_policy(world.database, "tenant-b", "log", retry_delays=[5.0])
     world.sql(
         "INSERT INTO reminders.channel_holds VALUES ('tenant-a', 'log', %s, 'refused'), ('tenant-c', 'log', %s, 'over')",
-        NOW + timedelta(hours=1),
-        NOW - timedelta(hours=1),
+        world.now + timedelta(hours=1),
+        world.now - timedelta(hours=1),
     )
     found = known(world.database, tenant=None, limit=9)
     assert [(each.tenant_id, each.channel, each.retry_delays, each.hold_reason) for each in found] == [
         ("tenant-a", "log", None, "refused"), ("tenant-b", "log", [5.0], None),
     ]  # fmt: skip
-    assert found[0].held_until == NOW + timedelta(hours=1)
+    assert found[0].held_until == world.now + timedelta(hours=1)
     assert known(world.database, tenant=None, limit=1) == found[:1]

@@ -9,7 +9,7 @@ import pytest
 import reminders
 from integration.ledger import audit, operators, pauses
 from integration.ledger.tenants import moded
-from integration.ledger.world import CLAIM, LEASE, NOW, REDELIVER, ScriptedProvider
+from integration.ledger.world import CLAIM, LEASE, REDELIVER, ScriptedProvider
 from reminders.domain.outcomes import Delivered, Rejected, Retry, Unknown
 from reminders.domain.states import DELIVERY_TRANSITIONS, REMINDER_TRANSITIONS
 
@@ -76,12 +76,12 @@ def cancelled(world, made):
 
 
 def expired_while_parked(world):
-    made = ended(world, AGAIN, expires_at=NOW + timedelta(hours=1))
+    made = ended(world, AGAIN, expires_at=world.now + timedelta(hours=1))
     return given_up(world, made)
 
 
 def move(world, made):
-    return world.committed(reminders.reschedule, made.id, due_at=NOW + timedelta(days=1))
+    return world.committed(reminders.reschedule, made.id, due_at=world.now + timedelta(days=1))
 
 
 def cancelled_under_a_claim(world, outcome, **wanted):
@@ -120,7 +120,7 @@ def cancelled_while_unknown(world):
 
 def expired_and_then_reported_delivered(world):
     """Redriven on a person's word that it was not sent, which was wrong; and expired before its turn."""
-    made = world.schedule(deduplicates=False, expires_at=NOW + timedelta(hours=1))
+    made = world.schedule(deduplicates=False, expires_at=world.now + timedelta(hours=1))
     claim = world.opened(made)
     world.repair()
     assert world.redrive(made, checked=True) == [made.id]
@@ -185,7 +185,7 @@ REMINDER_DRIVERS = {
     ("sending", "pending"): lambda w: ended(w, AGAIN),
     ("sending", "dead"): lambda w: ended(w, NO),
     ("sending", "cancelled"): lambda w: cancelled_under_a_claim(w, AGAIN),
-    ("pending", "expired"): lambda w: given_up(w, w.schedule(expires_at=NOW + timedelta(hours=1))),
+    ("pending", "expired"): lambda w: given_up(w, w.schedule(expires_at=w.now + timedelta(hours=1))),
     ("leased", "expired"): lambda w: expired(w, leased),
     ("published", "expired"): lambda w: expired(w, published),
     ("pending", "suppressed"): suppressed_while_waiting_too_long,
@@ -198,7 +198,7 @@ REMINDER_DRIVERS = {
     ("pending", "shadowed"): lambda w: moded(w, "shadow") and waited_too_long(w, w.schedule()),
     ("shadowed", "pending"): lambda w: move(w, shadowed(w, published)),
     ("shadowed", "cancelled"): lambda w: cancel(w, shadowed(w, published)),
-    ("pending", "delivered"): lambda w: given_up(w, frozen(w, expires_at=NOW + timedelta(hours=1))),
+    ("pending", "delivered"): lambda w: given_up(w, frozen(w, expires_at=w.now + timedelta(hours=1))),
     ("leased", "delivered"): lambda w: refused_claim(w, frozen(w), leased, LATE),
     ("published", "delivered"): lambda w: refused_claim(w, frozen(w), published, LATE),
     ("pending", "cancelled"): lambda w: cancel(w, w.schedule()),
@@ -216,9 +216,9 @@ REMINDER_DRIVERS = {
     ("held", "held"): lambda w: released(w, covered=True),
     ("held", "pending"): released,
     ("held", "cancelled"): lambda w: cancel(w, held(w, w.schedule())),
-    ("held", "expired"): lambda w: given_up(w, held(w, w.schedule(expires_at=NOW + timedelta(hours=1)))),
+    ("held", "expired"): lambda w: given_up(w, held(w, w.schedule(expires_at=w.now + timedelta(hours=1)))),
     ("held", "dead"): lambda w: cancel(w, held(w, ended(w, LOST), 60)),
-    ("held", "delivered"): lambda w: given_up(w, held(w, frozen(w, expires_at=NOW + timedelta(hours=1)), LATE)),
+    ("held", "delivered"): lambda w: given_up(w, held(w, frozen(w, expires_at=w.now + timedelta(hours=1)), LATE)),
     ("cancelled", "pending"): lambda w: move(w, cancelled(w, w.schedule())),
     ("suppressed", "pending"): lambda w: move(w, suppressed(w, w.schedule())),
     ("expired", "pending"): lambda w: move(w, expired(w, published)),

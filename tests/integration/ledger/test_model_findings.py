@@ -57,7 +57,7 @@ def test_what_a_gateway_may_have_applied_is_not_sent_again_under_a_new_key(world
     made = parked_behind_a_gateway(world)
 
     with pytest.raises(Refused):
-        world.committed(reminders.reschedule, made.id, due_at=NOW)
+        world.committed(reminders.reschedule, made.id, due_at=world.now)
 
 
 def test_what_a_gateway_may_have_applied_is_not_repeated_once_its_destination_is_known_not_to_deduplicate(world):

@@ -8,7 +8,7 @@ from datetime import timedelta
 import pytest
 
 import reminders
-from integration.ledger.world import NOW, ScriptedProvider, World
+from integration.ledger.world import ScriptedProvider, World
 
 OTHERS = "bcdefghijk"
 
@@ -18,7 +18,7 @@ def schedule_lanes(world: World, counts: dict[str, int], destination: str = "pla
     wanted = [
         world.wanted(
             tenant_id=tenant,
-            due_at=NOW - timedelta(hours=2) + timedelta(minutes=place),
+            due_at=world.now - timedelta(hours=2) + timedelta(minutes=place),
             destination=destination.format(number),
         )
         for place, (tenant, count) in enumerate(counts.items())
@@ -50,7 +50,7 @@ def test_messages_of_one_batch_go_out_lane_by_lane(world):
 
 
 def test_each_lane_goes_oldest_first(world):
-    made = [world.schedule(tenant_id="a", due_at=NOW - timedelta(minutes=minutes)) for minutes in (5, 30, 10, 20)]
+    made = [world.schedule(tenant_id="a", due_at=world.now - timedelta(minutes=minutes)) for minutes in (5, 30, 10, 20)]
     world.schedule(tenant_id="b")
     messages = world.published()
     assert [m.reminder_id for m in messages if m.reminder_id in {each.id for each in made}] == [
@@ -145,7 +145,9 @@ def held(world: World) -> Counter:
 def schedule_places(world: World, counts: dict[str, int], tenant: str = "a") -> None:
     """So many due reminders of one tenant for each destination, the first destination's the oldest."""
     wanted = [
-        world.wanted(tenant_id=tenant, destination=place, due_at=NOW - timedelta(hours=2) + timedelta(minutes=minutes))
+        world.wanted(
+            tenant_id=tenant, destination=place, due_at=world.now - timedelta(hours=2) + timedelta(minutes=minutes)
+        )
         for minutes, (place, count) in enumerate(counts.items())
         for _ in range(count)
     ]

@@ -11,7 +11,7 @@ from integration.ledger.world import CLAIM, NOW, ScriptedProvider
 from reminders.domain.outcomes import Retry, Unknown
 
 HOUR = 3600.0
-EXPIRES = NOW + timedelta(hours=1)
+EXPIRES = NOW + timedelta(days=1)
 
 
 def at(seconds: float):
@@ -112,7 +112,7 @@ def test_a_caller_that_holds_one_is_not_waited_for(world):
 
 def test_a_later_expiry_by_reschedule_counts(world):
     made = world.schedule(expires_at=EXPIRES)
-    world.committed(reminders.reschedule, made.id, due_at=NOW + timedelta(hours=3), expires_at=NOW + timedelta(hours=4))
+    world.committed(reminders.reschedule, made.id, due_at=at(2 * HOUR), expires_at=at(3 * HOUR))
     gave_up(world, 1)
     assert world.status(made.id)[0] == "pending"
     gave_up(world, 3 * HOUR + CLAIM)

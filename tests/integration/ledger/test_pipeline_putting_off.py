@@ -7,7 +7,7 @@ from datetime import timedelta
 import pytest
 
 import reminders
-from integration.ledger.world import MAX_WAIT, NOW, ScriptedProvider, World
+from integration.ledger.world import MAX_WAIT, ScriptedProvider, World
 from reminders.domain.outcomes import Blocked, Retry
 from reminders.ledger.holding import HOLD_SPREAD
 
@@ -15,7 +15,7 @@ PAUSE = Blocked("destination", timedelta(hours=1), "http_429", "busy")
 
 
 def schedule(world: World, count: int, **changed) -> list:
-    wanted = [world.wanted(due_at=NOW - timedelta(hours=2), **changed) for _ in range(count)]
+    wanted = [world.wanted(due_at=world.now - timedelta(hours=2), **changed) for _ in range(count)]
     return world.committed(reminders.schedule_many, wanted)
 
 

@@ -8,7 +8,7 @@ from threading import Barrier
 import pytest
 
 import reminders
-from integration.ledger.world import LEASE, NOW, REDELIVER, Broker, ScriptedProvider
+from integration.ledger.world import LEASE, REDELIVER, Broker, ScriptedProvider
 from reminders.domain.identity import uuid7
 from reminders.domain.outcomes import Retry
 from reminders.ledger.database import Database
@@ -26,7 +26,7 @@ def ids(messages):
 
 
 def test_only_what_is_due_goes_out_and_it_is_marked(world):
-    due, later = world.schedule(), world.schedule(due_at=NOW + timedelta(hours=1))
+    due, later = world.schedule(), world.schedule(due_at=world.now + timedelta(hours=1))
     now = world.lapse(0)
     assert ids(world.published(now)) == [due.id]
     assert (world.status(due.id)[0], world.status(later.id)[0]) == ("published", "pending")
@@ -86,16 +86,16 @@ def test_no_plan_leases_more_than_the_batch(world, plan):
 
 
 def test_a_missed_hour_of_ticks_is_caught_up_by_the_next_look(world):
-    due = [world.schedule(due_at=NOW + timedelta(minutes=minute)) for minute in range(1, 61)]
-    assert set(ids(world.published(NOW + timedelta(hours=1)))) == {each.id for each in due}
+    due = [world.schedule(due_at=world.now + timedelta(minutes=minute)) for minute in range(1, 61)]
+    assert set(ids(world.published(world.now + timedelta(hours=1)))) == {each.id for each in due}
 
 
 def test_a_time_months_away_is_reached(world):
-    far = world.schedule(due_at=NOW + timedelta(days=200))
-    assert world.published(NOW + timedelta(days=200) - timedelta(seconds=1)) == []
-    look = PostgresScan(world.database, NOW + timedelta(days=200) - timedelta(seconds=1)).look(10)
+    far = world.schedule(due_at=world.now + timedelta(days=200))
+    assert world.published(world.now + timedelta(days=200) - timedelta(seconds=1)) == []
+    look = PostgresScan(world.database, world.now + timedelta(days=200) - timedelta(seconds=1)).look(10)
     assert look.seconds_to_next == pytest.approx(1.0)
-    assert ids(world.published(NOW + timedelta(days=200))) == [far.id]
+    assert ids(world.published(world.now + timedelta(days=200))) == [far.id]
 
 
 def test_a_lease_that_ended_is_leased_again(world):

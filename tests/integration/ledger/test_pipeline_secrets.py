@@ -8,6 +8,7 @@ from collections.abc import Iterator
 import pytest
 from standardwebhooks import Webhook, WebhookVerificationError
 
+from integration.listening import end_listening
 from integration.raw_receiver import MASTER, Receiver
 from own_keys import KEY, LOST_KEY
 from reminders.bootstrap import DATABASE_FAULTS, own_secrets_of
@@ -30,7 +31,7 @@ DAY = 86400.0
 def receiver() -> Iterator[Receiver]:
     one = Receiver(lambda connection, _: connection.sendall(OK))
     yield one
-    one.listener.close()
+    end_listening(one.listener)
 
 
 class Sender:

@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterator
 
 import pytest
 
+from integration.listening import end_listening
 from integration.raw_receiver import MASTER, Receiver
 from reminders.ledger.claiming import PostgresClaims
 from reminders.providers.webhook import WebhookProvider
@@ -26,7 +27,7 @@ def receiver() -> Iterator[Callable[[bytes], Receiver]]:
 
     yield start
     for each in started:
-        each.listener.close()
+        end_listening(each.listener)
 
 
 @pytest.fixture

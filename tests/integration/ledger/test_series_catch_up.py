@@ -7,7 +7,6 @@ from datetime import timedelta
 import pytest
 
 from integration.ledger.series_stage import HOUR, MINUTE, NOON, at
-from integration.ledger.world import NOW
 from reminders.ledger.lateness import set_lateness
 from reminders.pipeline import plan as planning
 
@@ -94,7 +93,7 @@ def test_a_skip_is_recorded_once_however_often_it_is_found(stage, world):
 
 
 def test_the_word_of_a_kind_goes_before_that_of_its_tenant_and_an_expiry_before_both(world):
-    due = NOW + timedelta(hours=1)
+    due = world.now + timedelta(hours=1)
     set_lateness(world.database, "tenant-a", "", 7200.0)
     set_lateness(world.database, "tenant-a", "note", 600.0)
     by_kind = world.schedule(due_at=due)
@@ -111,7 +110,7 @@ def test_the_word_of_a_kind_goes_before_that_of_its_tenant_and_an_expiry_before_
 def test_the_same_request_stays_the_same_when_the_word_on_lateness_changes(world):
     import reminders
 
-    wanted = world.wanted(due_at=NOW + timedelta(hours=1))
+    wanted = world.wanted(due_at=world.now + timedelta(hours=1))
     first = world.committed(reminders.schedule, **wanted)
     set_lateness(world.database, "tenant-a", "", 600.0)
     again = world.committed(reminders.schedule, **wanted)

@@ -168,7 +168,7 @@ def test_a_pause_withdraws_what_is_to_come_and_a_resume_goes_on_from_then(stage)
     assert stage.plan(at(4, 8)) == 0
     resumed = stage.committed(series_changing.resume, series.id, now=at(4, 8))
     assert (resumed.status, resumed.plan_at) == ("active", at(5, 7))
-    assert stage.rows(series) == [(FIRST, at(2, 7), "cancelled"), ("20300505T090000", at(5, 7), "pending")]
+    assert stage.rows(series) == [(FIRST, at(2, 7), "withdrawn"), ("20300505T090000", at(5, 7), "pending")]
     assert stage.skips(series) == [
         (FIRST, "paused", timedelta(days=2, hours=1), 1),
         (SECOND, "paused", timedelta(days=1, hours=1), 1),
@@ -191,7 +191,7 @@ def test_a_pause_brings_back_what_a_person_had_moved_if_its_time_is_still_to_com
     stage.committed(series_changing.pause, series.id, now=NOON)
     stage.committed(series_changing.resume, series.id, now=at(4, 8))
     assert stage.rows(series) == [
-        (SECOND, at(3, 9), "cancelled"),
+        (SECOND, at(3, 9), "withdrawn"),
         ("20300505T090000", at(5, 7), "pending"),
         (FIRST, at(6, 9), "pending"),
     ]

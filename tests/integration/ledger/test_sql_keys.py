@@ -147,18 +147,23 @@ def test_depth_is_counted_alike(ask, levels, innermost):
         ({"a": "x" * 8185}, "8,193"),
         ({"é" * 4090: 1}, "8,186"),
         ({"\x01" * 2000: 1}, "12,006"),
-        ({"a": "x" * 900_000}, "900,009"),
+        ({"a": "x" * 65_528}, "65,536"),
+        ({"a": "x" * 65_529}, "more than 65,536"),
+        ({"a": "x" * 70_000}, "more than 65,536"),
+        ({"a": [1] * 32_000}, "64,007"),
+        ({"a": "x" * 900_000}, "more than 65,536"),
     ],
-    ids=["fits", "too long", "umlauts", "escapes", "huge"],
+    ids=["fits", "too long", "umlauts", "escapes", "last counted", "not counted", "more", "many", "huge"],
 )
 def test_size_is_counted_alike(ask, data, size):
     wanted, _ = outcome(data)
     if size is None or wanted is not None:
         assert ask("SELECT reminders.canonical_data(%s)", json.dumps(data)) == wanted
         return
-    with pytest.raises(InvalidInput, match=f"has {size[:4]}"):
+    words = f"data: has {size} bytes as JSON; at most 8,192 are allowed"
+    with pytest.raises(InvalidInput, match=words):
         canonical_data(data)
-    with pytest.raises(psycopg2.DataError, match=f"data: has {size[:4]}.* bytes as JSON; at most 8,192 are allowed"):
+    with pytest.raises(psycopg2.DataError, match=words):
         ask("SELECT reminders.canonical_data(%s)", json.dumps(data))
 
 

@@ -130,7 +130,7 @@ BAD = [
 
 @pytest.mark.parametrize("bad", BAD, ids=lambda bad: ascii(bad)[:40])
 def test_what_python_refuses_sql_refuses_in_the_same_words(world, bad):
-    wanted = world.wanted(due_at=NOW - timedelta(minutes=1), **{k: v for k, v in bad.items() if k != "due_at"})
+    wanted = world.wanted(due_at=world.now - timedelta(minutes=1), **{k: v for k, v in bad.items() if k != "due_at"})
     wanted.update(bad)
     with pytest.raises(InvalidInput) as caught:
         to_request(lambda name: registry.load(name, Settings()), **wanted)
@@ -221,7 +221,7 @@ def test_cancel_where_says_what_python_says(world):
 
 
 def test_reschedule_moves_and_revives(world):
-    made = world.schedule(expires_at=NOW + timedelta(hours=1))
+    made = world.schedule(expires_at=world.now + timedelta(hours=1))
     world.committed(reminders.cancel, made.id)
     moved = committed(world, "reschedule", id=str(made.id), due_at=TOMORROW, zone="Asia/Tokyo")
     found = world.committed(reminders.get, made.id)
