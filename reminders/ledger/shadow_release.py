@@ -15,8 +15,9 @@ from reminders.ledger.statement import Statement
 
 _BEGIN = "SET TRANSACTION ISOLATION LEVEL READ COMMITTED; SET LOCAL lock_timeout = '10s'"
 
-# In a statement of its own: what the next one sees is what stands while it is locked.
-LOCK = Statement("shadow_release_lock", "SELECT {s}.lock_rows(ARRAY[:id])", {"id": "uuid"})
+# In a statement of its own: what the next one sees is what stands while it is locked. What is shadowed has no row of `due`, and
+# gets none while we hold this one; of what is live nothing is locked but this, so that nobody waits in a circle.
+LOCK = Statement("shadow_release_lock", "SELECT 1 FROM {s}.reminders WHERE id = :id FOR NO KEY UPDATE", {"id": "uuid"})
 
 STANDS = Statement(
     "shadow_release_stands",
