@@ -15,7 +15,9 @@ from sqlalchemy.exc import TimeoutError as PoolTimeout
 
 from reminders.broker.gauge import RedisGauge
 from reminders.broker.publishing import KombuPublisher
+from reminders.broker.tokens import RedisTokens
 from reminders.calendar.zones import known_zones
+from reminders.domain.breaker import BreakerPolicy, Samples
 from reminders.domain.delivery import Delivery
 from reminders.domain.errors import RemindersError, SettingsError
 from reminders.embedded import attach
@@ -27,10 +29,13 @@ from reminders.ledger.database import DATABASE_AWAY, Database
 from reminders.ledger.finalizing import PostgresFinalize
 from reminders.ledger.keyring import Keyring
 from reminders.ledger.own_secrets import PostgresSecrets
+from reminders.ledger.putting_off import PostgresTurns
+from reminders.ledger.rates import KeptRates
 from reminders.ledger.scanning import PostgresScan
 from reminders.ledger.shadowing import PostgresShadow
 from reminders.ledger.template_versions import TemplateVersions
 from reminders.ledger.tenant_registry import Dispatcher
+from reminders.pipeline.admission import Admission
 from reminders.pipeline.deliver import Deliver, DeliverPolicy, seconds_since_boot
 from reminders.pipeline.finalize import Finalize, RetryPolicy
 from reminders.pipeline.own_secrets import OwnSecrets
@@ -197,7 +202,10 @@ def deliver_of(settings: Settings, db: Database, *, worker: str) -> Deliver:
         if isinstance(provider, GuardsPlaces):
             provider.go_by(allowed.of)
     retry = RetryPolicy(settings.max_attempts, settings.retry_delays, settings.max_wait)
-    finalize = PostgresFinalize(db, worker=worker, disable_after=settings.disable_after)
+    breaker = BreakerPolicy(
+        settings.breaker_window, settings.breaker_calls, settings.breaker_share, settings.breaker_open
+    )
+    finalize = PostgresFinalize(db, worker=worker, disable_after=settings.disable_after, breaker=breaker)
     given: dict[str, Any] = {
         "worker": worker,
         "formats": installed.formats,
@@ -210,7 +218,7 @@ def deliver_of(settings: Settings, db: Database, *, worker: str) -> Deliver:
     return Deliver(
         claims=PostgresClaims(db, **given, max_wait=settings.max_wait),
         providers=installed.ready.get,
-        finalize=Finalize(finalize, retry, DATABASE_FAULTS),
+        finalize=Finalize(finalize, retry, DATABASE_FAULTS, Samples(breaker)),
         policy=DeliverPolicy(settings.claim, settings.http_deadline),
         faults=DATABASE_FAULTS,
         secrets=own_secrets_of(settings, db),
@@ -232,10 +240,16 @@ def own_secrets_of(settings: Settings, db: Database) -> OwnSecrets:
     return OwnSecrets(ledger, derive, clock=seconds_since_boot)
 
 
+def admission_of(settings: Settings, db: Database, *, worker: str) -> Admission:
+    """The deliver stage of one worker process, under caps."""
+    turns = PostgresTurns(db, max_wait=settings.max_wait)
+    return Admission(deliver_of(settings, db, worker=worker), KeptRates(db), RedisTokens(settings), turns)
+
+
 @lru_cache(maxsize=1)
-def deliver() -> Deliver:
+def deliver() -> Admission:
     """This process's deliver stage."""
-    return deliver_of(installation(), database(), worker=worker_name(os.getpid()))
+    return admission_of(installation(), database(), worker=worker_name(os.getpid()))
 
 
 @lru_cache(maxsize=1)

@@ -226,7 +226,9 @@ def main() -> None:
         _stop_purging(gap)
     else:
         deliver = bootstrap.deliver
-        bootstrap.deliver = lru_cache(maxsize=1)(lambda: WORKER_GAPS[name](deliver(), gap))
+        bootstrap.deliver = lru_cache(maxsize=1)(
+            lambda: replace(deliver(), deliver=WORKER_GAPS[name](deliver().deliver, gap))
+        )
     supervised.main()
 
 

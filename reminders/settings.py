@@ -28,6 +28,7 @@ from reminders.settings_values import (
     or_never,
     schema,
     seconds,
+    share,
     switch,
     whole,
 )
@@ -86,6 +87,10 @@ class Settings:
     retry_delays: tuple[float, ...] = (5.0, 30.0, 300.0, 1800.0, 7200.0, 18000.0, 36000.0)
     max_wait: float = 72 * 3600.0
     disable_after: float = 5 * 86400.0
+    breaker_window: float = 60.0
+    breaker_calls: int = 5
+    breaker_share: float = 0.5
+    breaker_open: float = 30.0
     dedup_window: float = 7 * 86400.0
     grace: float = 20.0
     retention: float = 90 * 86400.0
@@ -149,6 +154,10 @@ _PARSERS: dict[str, Callable[[str], Any]] = {
     "retry_delays": parse_delays,
     "max_wait": seconds(1, _YEAR),
     "disable_after": or_never(seconds(1, _YEAR)),
+    "breaker_window": seconds(1, 3600),
+    "breaker_calls": whole(1, 200),
+    "breaker_share": or_never(share),
+    "breaker_open": seconds(1, 900),
     "dedup_window": seconds(1, _YEAR),
     "grace": seconds(1, 3600),
     "retention": seconds(SHORTEST_RETENTION, 100 * _YEAR),

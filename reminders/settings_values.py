@@ -41,6 +41,15 @@ def or_never(read: Callable[[str], float]) -> Callable[[str], float]:
     return lambda text: 0.0 if text in {"never", "0"} else read(text)
 
 
+def share(text: str) -> float:
+    """A part of a whole, as `50%` or `0.5`."""
+    match = re.fullmatch(r"(\d{1,3}(?:\.\d{1,3})?)(%?)", text.strip(), re.ASCII)
+    found = float(match[1]) / (100 if match[2] else 1) if match else 0.0
+    if not 0 < found <= 1:
+        raise ValueError(f"{text!r} is no share; write 50% or 0.5, above 0 and at most 100%")
+    return found
+
+
 def switch(text: str) -> bool:
     known = {"1": True, "true": True, "yes": True, "on": True, "0": False, "false": False, "no": False, "off": False}
     try:

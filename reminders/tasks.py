@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 import time
+from contextlib import suppress
 from functools import partial
 from typing import Any
 from uuid import UUID
@@ -43,11 +44,12 @@ def scan_due() -> int:
     retry_jitter=True,
 )
 def deliver(*arguments: Any, **named: Any) -> str:
-    """Deliver one reminder: `reminder_id` and `delivery_key`, by place or by name; any others are passed over.
+    """Deliver one reminder: `reminder_id`, `delivery_key` and the ids of its `caps`, if any, by place or by name; any others
+    are passed over.
 
     Retried by Celery only while no claim has committed.
     """
-    given = {**named, **dict(zip(("reminder_id", "delivery_key"), arguments, strict=False))}
+    given = {**named, **dict(zip(("reminder_id", "delivery_key", "caps"), arguments, strict=False))}
     try:
         reminder_id, key = UUID(given["reminder_id"]), given["delivery_key"]
     except (KeyError, ValueError, TypeError, AttributeError):
@@ -55,7 +57,20 @@ def deliver(*arguments: Any, **named: Any) -> str:
     if not (isinstance(key, str) and key.isascii() and key.isprintable()):
         drop_malformed(DELIVER_TASK, "it names no reminder")
         return "malformed"
-    return bootstrap.deliver()(reminder_id, key)
+    return bootstrap.deliver()(reminder_id, key, _caps(given.get("caps")))
+
+
+MOST_CAPS = 3
+"""A destination's, a tenant's and a channel's."""
+
+
+def _caps(given: object) -> list[UUID]:
+    """Ids of caps as a message names them; what is none names no cap of ours."""
+    found = []
+    for each in given[:MOST_CAPS] if isinstance(given, list) else ():
+        with suppress(ValueError, TypeError, AttributeError):
+            found.append(UUID(each))
+    return found
 
 
 @task(name=PARTITIONS_TASK)

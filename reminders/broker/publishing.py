@@ -27,8 +27,8 @@ class KombuPublisher:
     """Implements `reminders.pipeline.ports.Publisher`. Thread-safe; one call at a time.
 
     Messages go to the anonymous exchange, with the route as the queue's name: no binding is needed, so a flushed
-    Redis swallows none. They are what Celery itself would send for `reminders.deliver`: its own headers around our two
-    arguments, encoded by kombu.
+    Redis swallows none. They are what Celery itself would send for `reminders.deliver`: its own headers around our two or
+    three arguments, encoded by kombu.
     """
 
     def __init__(self, settings: Settings) -> None:
@@ -63,8 +63,10 @@ class KombuPublisher:
 
     def _add(self, producer: Any, message: Message) -> None:
         task_id = str(uuid4())
+        # Only what is capped names its caps; a worker of an earlier release passes the argument over.
+        caps = [[str(each) for each in message.caps]] if message.caps else []
         producer.publish(
-            ([str(message.reminder_id), message.delivery_key], {}, _NO_EMBEDDED),
+            ([str(message.reminder_id), message.delivery_key, *caps], {}, _NO_EMBEDDED),
             exchange="",
             routing_key=message.route,
             headers={**self._headers, "id": task_id, "root_id": task_id},

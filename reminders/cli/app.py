@@ -53,6 +53,8 @@ SECTIONS: dict[str, dict[str, tuple[str, str]]] = {
         "dlq": ("reminders.cli.dlq:dlq", "Dead letters: list, show, redrive, discard, resolve."),
         "pause": ("reminders.cli.pause:pause", "Stop sending: all, a tenant, channel, kind or destination; list."),
         "resume": ("reminders.cli.pause:resume", "End pauses; what they hold is sent, at a rate."),
+        "drain": ("reminders.cli.drain:drain", "Work off a backlog oldest first, at a set rate."),
+        "rate": ("reminders.cli.rate:rate", "Caps of tenants, channels and destinations: set, list, remove."),
         "destination": (
             "reminders.cli.destination:destination",
             "Destinations: list, show, set, disable, enable, release.",

@@ -110,6 +110,8 @@ def _row(found: Destination, *, reveal: bool) -> list[object]:
 def _state(found: Destination) -> str:
     if found.disabled_at is not None:
         return "disabled"
+    if found.breaker != "closed":
+        return f"breaker {found.breaker.replace('_', ' ')}"
     if found.held_until is not None:
         return "held"
     return "-" if found.failing_since is None else "failing"

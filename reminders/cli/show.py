@@ -76,6 +76,8 @@ def _as_json(found: History) -> dict[str, Any]:
         "template_id": found.standing.template_id,
         "template": found.standing.template_name(found.reminder),
         "quiet_until": found.standing.quiet_until,
+        "waits_for": found.standing.waits_for,
+        "waits_since": found.standing.waits_since,
         "suppressed_by": found.standing.suppressed_by,
         "suppressed_reason": found.standing.suppressed_reason,
         "why": why(found),

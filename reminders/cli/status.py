@@ -8,8 +8,10 @@ import click
 
 from reminders.broker.gauge import RedisGauge
 from reminders.broker.link import BrokerAway, Link
+from reminders.cli.drain import drains_for_people
 from reminders.cli.pause import pauses_for_people
 from reminders.cli.printing import print_fields, print_json
+from reminders.cli.rate import rates_for_people
 from reminders.cli.session import session
 from reminders.cli.values import json_option
 from reminders.ledger.settlement_status import reconciliation_status
@@ -23,7 +25,7 @@ def status(*, as_json: bool) -> None:
     """Show what is due, in flight, late and dead, and what waits on the broker.
 
     Live states are counted exactly, ended ones over the last 24 hours. "oldest due" is how long the reminder that has waited
-    longest is due without being sent yet; a retry is due when its delay ends, and what a pause holds is not counted. "last
+    longest is due without being sent yet; a retry is due when its delay ends, and what a pause holds is not counted, what waits for a turn under a cap or in a drain is. "last
     tick" is beat's last one that a scanner took; a scanner that wakes itself makes none. Exits 0 also while Redis is away.
     """
     with session(broker=True) as ledger:
@@ -33,7 +35,9 @@ def status(*, as_json: bool) -> None:
             **broker_status(ledger.settings),
         }
     if as_json:
-        print_json({**found, "pauses": [each.fields() for each in found["pauses"]]})
+        print_json(
+            {**found, **{name: [each.fields() for each in found[name]] for name in ("pauses", "drains", "rates")}}
+        )
     else:
         _print_for_people(found)
 
@@ -87,6 +91,12 @@ def _print_for_people(found: dict[str, Any]) -> None:
             ("held", f"{found['held']:,}"),
             *pauses_for_people(found["pauses"]),
             ("tenants", _tenants_for_people(found)),
+            *drains_for_people(found["drains"]),
+            *rates_for_people(found["rates"]),
+            (
+                "breakers",
+                f"{found['breakers_open']:,} open: `reminders destination list`" if found["breakers_open"] else None,
+            ),
             ("in quiet hours", f"{found['quiet']:,} of those pending" if found["quiet"] else None),
             ("dead letters", f"{found['dead_letters_open']:,} open"),
             (

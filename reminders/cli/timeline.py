@@ -97,6 +97,8 @@ def _why_pending(history: History, *, late: bool, wake: str) -> str:
         )
     if history.standing.quiet_until is not None:
         return f"its user has quiet hours; it is looked at again {wake}"
+    if history.standing.waits_for is not None:
+        return f"it waits for its turn under {history.standing.waits_for}; it is looked at again {wake}"
     held_until = history.standing.held_until
     if held_until is not None and held_until > history.seen_at and history.reminder.due_at <= history.seen_at:
         return (
@@ -116,6 +118,8 @@ def _why_held(history: History) -> str:
     if standing.tenant_off and standing.pause_ended_at is None:
         back = f"`reminders tenant set {history.reminder.tenant_id} --mode live` sends it"
         return f"its tenant is off, by {standing.pause_actor}: {standing.pause_reason}; {back}"
+    if standing.drain_stopped_at is not None:
+        return f"{said}; that drain was stopped {_at(standing.drain_stopped_at)}: `reminders resume {standing.pause_id}` lets it go"
     if standing.pause_ended_at is None:
         return f"{said}; `reminders resume {standing.pause_id}` ends that"
     return f"{said}; that ended {_at(standing.pause_ended_at)}, and a scan lets it go in its turn"

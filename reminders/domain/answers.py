@@ -26,7 +26,8 @@ def well_formed(outcome: Outcome) -> Outcome:
             return Delivered(_reference(outcome), code, reason, error_class)
         case Retry():
             after = getattr(outcome, "after", None)
-            return Retry(error_class, reason, code, after if isinstance(after, timedelta) else None, blameless)
+            after = after if isinstance(after, timedelta) else None
+            return Retry(error_class, reason, code, after, blameless, _flag(outcome, "timed_out"))
         case Rejected():
             gone, our_own = _flag(outcome, "gone"), _flag(outcome, "may_be_our_own")
             return Rejected(error_class, reason, code, gone=gone, may_be_our_own=our_own, blameless=blameless)

@@ -26,7 +26,8 @@ class Retry:
     """Surely not delivered; worth trying again, at the earliest `after` from now.
 
     An answer that does not exclude an effect, such as a gateway's, is `Unknown`. `blameless` says that it tells nothing
-    against the destination: nothing was called, or the fault is ours. It does not count as its failure.
+    against the destination: nothing was called, or the fault is ours. It does not count as its failure. `timed_out` says
+    that it took the whole deadline.
     """
 
     name: ClassVar[OutcomeName] = "retry"
@@ -35,6 +36,7 @@ class Retry:
     status_code: int | None = None
     after: timedelta | None = None
     blameless: bool = False
+    timed_out: bool = False
 
 
 @dataclass(frozen=True, slots=True)

@@ -83,8 +83,7 @@ def decide(
         seconds = max(seconds, outcome.after.total_seconds())
     if waited + seconds > max_wait:
         return Bury(letter)
-    timed_out = isinstance(outcome, Unknown) and outcome.timed_out
-    return Park(seconds, "retry" if timed_out else "deliver")
+    return Park(seconds, "retry" if outcome.timed_out else "deliver")
 
 
 def as_known(outcome: Outcome, *, uncertain: bool) -> Outcome:

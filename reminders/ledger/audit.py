@@ -15,6 +15,7 @@ from reminders.ledger.audit_check import GRACE, Check
 from reminders.ledger.audit_consent import CONSENT
 from reminders.ledger.audit_endings import ENDINGS
 from reminders.ledger.audit_holds import HOLDS
+from reminders.ledger.audit_limits import LIMITS
 from reminders.ledger.audit_live import LIVE
 from reminders.ledger.audit_places import PLACES
 from reminders.ledger.audit_secrets import SECRETS
@@ -28,6 +29,7 @@ from reminders.ledger.database import Database, Row
 CHECKS: tuple[Check, ...] = (
     *LIVE,
     *HOLDS,
+    *LIMITS,
     *ATTEMPTS,
     *ENDINGS,
     *PLACES,

@@ -34,7 +34,7 @@ WHERE d.status = 'held' AND (z.id IS NULL OR z.tenant_id <> r.tenant_id OR z.cha
 SELECT d.id, d.delivery_key, 'held by ' || z.id || ', which ended at ' || z.ended_at || '; let go was last at ' ||
        COALESCE(z.released_at::text, 'no time')
 FROM {s}.due d JOIN {s}.pauses z ON z.id = d.hold_id
-WHERE d.status = 'held' AND GREATEST(z.ended_at, z.next_at, z.released_at) <= :stale""",
+WHERE d.status = 'held' AND z.stopped_at IS NULL AND GREATEST(z.ended_at, z.next_at, z.released_at) <= :stale""",
         "Does a scanner run (`reminders status`)? `reminders scan` lets it go now; if it does not, somebody's open "
         "transaction holds the row or the pause (`pg_stat_activity`).",
     ),

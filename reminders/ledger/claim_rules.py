@@ -43,7 +43,10 @@ ENDS = f"""COALESCE(r.expires_at <= (SELECT now FROM t) OR d.give_up_at <= (SELE
 SECRET_MARK = "NULLIF(concat(p.secret_mark, '/', qc.secret_mark), '/')"  # noqa: S105 (an expression, not a secret)
 """What stands for the secrets of the destination's and the tenant's own; null for nearly everyone."""
 
-HELD = "COALESCE(GREATEST(p.hold_until, c.hold_until) > (SELECT now FROM t), false)"
+# Whether the destination's breaker is open or half open, and the reminder is not the one that the ledger has chosen to ask.
+HALF_OPEN = "p.breaker_opened_at IS NOT NULL AND p.probe_id IS DISTINCT FROM r.id"
+
+HELD = f"(COALESCE(GREATEST(p.hold_until, c.hold_until) > (SELECT now FROM t), false) OR {HALF_OPEN})"
 """Whether the destination, or the tenant's whole channel, must be left alone for now."""
 
 # A look-up reaches nobody: it does not wait for the morning.

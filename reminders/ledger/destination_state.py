@@ -33,7 +33,8 @@ ENABLE_IF_DISABLED = Statement(
     f"""
 WITH enabled AS (
     UPDATE {{s}}.destinations
-    SET disabled_at = NULL, disabled_reason = NULL, failing_since = NULL, enabled_at = clock_timestamp(), enabled_reason = :reason
+    SET disabled_at = NULL, disabled_reason = NULL, failing_since = NULL, breaker_opened_at = NULL, breaker_times = 0, probe_id = NULL,
+        enabled_at = clock_timestamp(), enabled_reason = :reason
     WHERE id = :id AND disabled_at IS NOT NULL
     RETURNING id
 ), {SEEN_BY_ENABLING}
@@ -83,8 +84,9 @@ SELECT (SELECT count(*) FROM parked), COALESCE((SELECT hold_until > (SELECT now 
 RELEASE_DESTINATION = _release(
     "destination_release",
     "SELECT hold_until FROM {s}.destinations WHERE id = :id",
-    """UPDATE {s}.destinations SET hold_until = NULL, hold_reason = NULL
-       WHERE id = :id AND hold_until IS NOT NULL AND (SELECT count(*) FROM parked) >= 0""",
+    """UPDATE {s}.destinations
+       SET hold_until = NULL, hold_reason = NULL, breaker_opened_at = NULL, breaker_times = 0, probe_id = NULL
+       WHERE id = :id AND (hold_until IS NOT NULL OR breaker_opened_at IS NOT NULL) AND (SELECT count(*) FROM parked) >= 0""",
     "d.destination_id = :id",
     {"id": "uuid"},
 )

@@ -33,6 +33,8 @@ SELECT id::text, COALESCE(used.tenant_id, own.tenant_id) AS tenant_id, COALESCE(
        LEAST(used.created_at, own.created_at) AS created_at, COALESCE(used.reminders, 0), COALESCE(used.live, 0),
        CASE WHEN own.held THEN own.hold_until END, CASE WHEN own.held THEN own.hold_reason END,
        own.disabled_at, own.disabled_reason, own.failing_since, own.enabled_at, own.enabled_reason,
+       CASE WHEN own.breaker_opened_at IS NULL THEN 'closed' WHEN own.hold_until > clock_timestamp() THEN 'open' ELSE 'half_open' END,
+       own.breaker_opened_at, COALESCE(own.breaker_times, 0), own.timed_out_at,
        CASE WHEN own.secret_mark IS NOT NULL THEN 'destination' WHEN q.secret_mark IS NOT NULL THEN 'tenant' END
 FROM used FULL JOIN own USING (id)
 LEFT JOIN {s}.tenant_policies q
@@ -83,6 +85,14 @@ class Destination:
     enabled_at: datetime | None
     """When an operator last enabled it after it was disabled. UTC."""
     enabled_reason: str | None
+    breaker: Literal["closed", "open", "half_open"]
+    """Open: nothing is sent there until `held_until`. Half open: one reminder at a time asks whether it is well again."""
+    breaker_opened_at: datetime | None
+    """Since when the breaker is not closed. UTC."""
+    breaker_times: int
+    """How often it has opened since."""
+    timed_out_at: datetime | None
+    """Since when calls there have timed out, the last one included: queue `retry` serves it. UTC."""
     own_secret: Literal["destination", "tenant"] | None
     """Whose own secret signs what is sent there: the destination's, or its tenant's; None where the derived one does."""
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 from datetime import datetime
 from typing import Any
 
+from reminders.domain.breaker import BreakerPolicy
 from reminders.domain.identity import uuid7
 from reminders.domain.outcomes import Delivered
 from reminders.domain.retry_policy import Bury, Park, Wait
@@ -149,11 +150,13 @@ class PostgresFinalize:
         *,
         worker: str,
         disable_after: float = DISABLE_AFTER,
+        breaker: BreakerPolicy | None = None,
         now: datetime | None = None,
     ) -> None:
         self._db = database
         self._worker = worker
         self._disable_after = disable_after
+        self._breaker = breaker or BreakerPolicy()
         self._now = now
 
     def finalize_delivered_if_sending(self, claim: Claim, report: Report) -> str:
@@ -222,7 +225,7 @@ class PostgresFinalize:
             "decision": f"{LOOK_UP}{decision}" if report.looked_up else decision,
             "body_hash": report.body_hash,
             "certain": report.certain,
-            **said_by(outcome, looked_up=report.looked_up, disable_after=self._disable_after),
+            **said_by(report, disable_after=self._disable_after, breaker=self._breaker),
         }
 
 

@@ -11,6 +11,7 @@ from reminders.domain.template import template_name
 from reminders.ledger.caller import fetch
 from reminders.ledger.consent_rules import SUPPRESSED_BY, reason_of
 from reminders.ledger.database import Database
+from reminders.ledger.rate_rules import WAITS
 from reminders.ledger.reading import Attempt, Reminder, attempts, get
 from reminders.ledger.statement import Statement
 
@@ -23,7 +24,9 @@ SELECT clock_timestamp(), r.destination_id::text, r.cancel_requested_at, d.route
        GREATEST(p.hold_until, c.hold_until), CASE WHEN p.hold_until > c.hold_until THEN p.hold_reason ELSE COALESCE(c.hold_reason, p.hold_reason) END,
        d.held_at, z.id::text, z.reason, z.actor, z.ended_at, z.by_mode, n.template_id::text, v.tenant_id, v.locale, v.version,
        CASE WHEN d.status = 'pending' AND d.quiet_until = d.wake_at THEN d.quiet_until END, r.suppressed_by::text, r.suppressed_reason,
-       CASE WHEN r.status = 'live' THEN {reason_of("(SELECT refused_by FROM consent)")} END
+       CASE WHEN r.status = 'live' THEN {reason_of("(SELECT refused_by FROM consent)")} END,
+       CASE WHEN {WAITS} THEN concat_ws(' ', 'cap', x.id, 'of', COALESCE('tenant ' || x.tenant_id, 'channel ' || x.channel, 'destination ' || x.destination_id)) END,
+       CASE WHEN {WAITS} THEN d.waits_since END, z.stopped_at
 FROM {{s}}.reminders r
 LEFT JOIN {{s}}.destinations p ON p.id = r.destination_id
 LEFT JOIN {{s}}.channel_holds c ON c.tenant_id = r.tenant_id AND c.channel = r.channel
@@ -31,6 +34,7 @@ LEFT JOIN {{s}}.due d ON d.id = r.id
 LEFT JOIN {{s}}.notification_deliveries n ON n.delivery_key = r.delivery_key
 LEFT JOIN {{s}}.pauses z ON z.id = d.hold_id
 LEFT JOIN {{s}}.templates v ON v.id = n.template_id
+LEFT JOIN {{s}}.rates x ON x.id = d.rate_id
 WHERE r.id = :id
 """,
     {"id": "uuid"},
@@ -88,6 +92,12 @@ class Standing:
     suppressed_reason: str | None
     refused_reason: str | None
     """Of a live one: why it would end as suppressed if it came due now; None if it would not."""
+    waits_for: str | None
+    """The cap for whose turn it waits, in words; None unless it does."""
+    waits_since: datetime | None
+    """Since when it has been due without a turn."""
+    drain_stopped_at: datetime | None
+    """When the drain was stopped that holds it; None unless one does and was."""
 
     def template_name(self, reminder: Reminder) -> str | None:
         """What the pinned version is called."""

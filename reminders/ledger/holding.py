@@ -8,14 +8,16 @@ from __future__ import annotations
 
 from typing import Any
 
+from reminders.domain.breaker import BreakerPolicy, counts_against_health
 from reminders.domain.failing import counts_as_failure
 from reminders.domain.identity import uuid7
-from reminders.domain.outcomes import Blocked, Outcome, Rejected
+from reminders.domain.outcomes import Blocked, Rejected, Retry, Unknown
 from reminders.domain.retry_policy import hold_seconds
 from reminders.ledger.failing import FAILING, FAILS
 from reminders.ledger.notices import NOTICE, NOTICES
 from reminders.ledger.open_claim import ANSWER, ATTEMPT, CERTAIN, GUARD, LOCKED, REPORT, UNCERTAIN
 from reminders.ledger.statement import Statement
+from reminders.pipeline.ports import Report
 
 HOLD_SPREAD = 5.0
 """Seconds over which what waited for a hold wakes after its end: not thousands in one millisecond."""
@@ -85,8 +87,9 @@ WAITING = Statement(
 )
 
 
-def said_by(outcome: Outcome, *, looked_up: bool, disable_after: float) -> dict[str, Any]:
+def said_by(report: Report, *, disable_after: float, breaker: BreakerPolicy) -> dict[str, Any]:
     """The values of `SAYS` for what a call, or a look-up, came to. `disable_after` is in seconds; 0 is never."""
+    outcome = report.outcome
     gone = isinstance(outcome, Rejected) and outcome.gone
     return {
         "hold_scope": outcome.scope if isinstance(outcome, Blocked) else None,
@@ -94,7 +97,12 @@ def said_by(outcome: Outcome, *, looked_up: bool, disable_after: float) -> dict[
         "passing": isinstance(outcome, Blocked) and outcome.passing,
         "gone": gone,
         # What is gone is disabled at once, by the same row.
-        "failed": counts_as_failure(outcome) and not gone and not looked_up,
+        "failed": counts_as_failure(outcome) and not gone and not report.looked_up,
         "disable_after": disable_after or None,
+        "timed_out": isinstance(outcome, Retry | Unknown) and outcome.timed_out,
+        "unwell": counts_against_health(outcome) is True,
+        "trips": report.trips,
+        "open_for": breaker.open_for,
+        "open_longest": breaker.longest,
         "notice_id": str(uuid7()),
     }

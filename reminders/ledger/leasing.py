@@ -9,7 +9,7 @@ from reminders.domain.lanes import SEPARATOR, tenant_of
 from reminders.ledger.database import Row
 from reminders.ledger.holding import SPREAD
 from reminders.ledger.ownership import EPOCH_OF_LANE, OWNS_LANE, SHARED
-from reminders.ledger.pause_rules import FITS, WAIT_LEFT
+from reminders.ledger.pause_rules import ACTIVE, FITS, WAIT_LEFT
 from reminders.ledger.statement import Statement
 from reminders.pipeline.ports import Leased, Message
 
@@ -22,15 +22,16 @@ _READY = """d.wake_at <= (SELECT now FROM t) AND d.status IN ('pending', 'leased
 
 _HELD = "LEFT JOIN {s}.destinations p ON p.id = d.destination_id AND p.hold_until > (SELECT now FROM t)"
 
-# The pause that covers a row `f`, if any. While there is none at all, `reminders` is not even looked at.
+# The pause that covers a row `f`, if any; else the drain whose backlog it belongs to. While there is none at all, `reminders` is not even looked at.
 _PAUSED = f"""LEFT JOIN LATERAL (
-        SELECT z.id AS hold_id, r.expires_at FROM {{s}}.reminders r CROSS JOIN {{s}}.pauses z
-        WHERE EXISTS (SELECT 1 FROM {{s}}.pauses WHERE ended_at IS NULL) AND r.id = f.id AND z.ended_at IS NULL AND {FITS}
-        ORDER BY z.paused_at LIMIT 1
+        SELECT z.id AS hold_id, z.drain_until, r.expires_at
+        FROM {{s}}.reminders r CROSS JOIN ({ACTIVE}) z
+        WHERE EXISTS ({ACTIVE}) AND r.id = f.id AND (z.drain_until IS NULL OR f.wake_at <= z.drain_until) AND {FITS}
+        ORDER BY z.drain_until IS NOT NULL, z.paused_at LIMIT 1
     ) paused ON true"""
 
 # What goes to a destination that is held is put off as a refused claim would put it off, without a message for each; what
-# is paused is held.
+# is paused is held, and so is what a drain works off, since it was due: its turn comes by that.
 _TO_LEASED = f"""UPDATE {{s}}.due d
 SET status = CASE WHEN picked.hold_id IS NOT NULL THEN 'held' WHEN picked.held_until IS NULL THEN 'leased' ELSE 'pending' END,
     lease_token = :token,
@@ -40,7 +41,7 @@ SET status = CASE WHEN picked.hold_id IS NOT NULL THEN 'held' WHEN picked.held_u
     give_up_at = CASE WHEN picked.hold_id IS NOT NULL THEN picked.expires_at
                       WHEN picked.held_until IS NULL THEN d.give_up_at
                       ELSE LEAST(d.give_up_at, (SELECT now FROM t) + make_interval(secs => :max_wait)) END,
-    epoch = {EPOCH_OF_LANE}, hold_id = picked.hold_id, held_at = CASE WHEN picked.hold_id IS NOT NULL THEN (SELECT now FROM t) END,
+    epoch = {EPOCH_OF_LANE}, hold_id = picked.hold_id, held_at = CASE WHEN picked.drain_until IS NOT NULL THEN picked.wake_at WHEN picked.hold_id IS NOT NULL THEN (SELECT now FROM t) END,
     wait_left = CASE WHEN picked.hold_id IS NOT NULL THEN {WAIT_LEFT} END"""
 
 _LEASING = {
@@ -62,7 +63,7 @@ WITH {T}, found AS MATERIALIZED (
     ORDER BY d.wake_at LIMIT :limit
     FOR NO KEY UPDATE OF d SKIP LOCKED
 ), picked AS (
-    SELECT f.*, paused.hold_id, paused.expires_at FROM found f {_PAUSED}
+    SELECT f.*, paused.hold_id, paused.drain_until, paused.expires_at FROM found f {_PAUSED}
 )
 {_TO_LEASED}
 FROM picked WHERE d.id = picked.id
@@ -106,7 +107,7 @@ WITH {T}, found AS MATERIALIZED (
     SELECT destination_id, count(*) AS number FROM {{s}}.due
     WHERE :cap IS NOT NULL AND status IN ('published', 'sending') AND wake_at > (SELECT now FROM t) GROUP BY destination_id
 ), picked AS (
-    SELECT f.*, paused.hold_id, paused.expires_at,
+    SELECT f.*, paused.hold_id, paused.drain_until, paused.expires_at,
            paused.hold_id IS NOT NULL OR f.held_until IS NOT NULL OR :cap IS NULL OR f.destination_id IS NULL
            OR row_number() OVER (PARTITION BY f.destination_id ORDER BY f.wake_at) + COALESCE(h.number, 0) <= :cap AS fits
     FROM found f LEFT JOIN holding h USING (destination_id) {_PAUSED}
@@ -182,6 +183,6 @@ def _in_turn(rows: list[Row]) -> list[Message]:
     ranked = []
     for reminder_id, key, route, lane, wake_at, *_ in rows:
         turn = turns[lane] = turns.get(lane, -1) + 1
-        ranked.append((turn, wake_at, Message(UUID(reminder_id), key, route)))
+        ranked.append((turn, wake_at, Message(UUID(reminder_id), key, route, woke_at=wake_at)))
     ranked.sort(key=lambda entry: entry[:2])
     return [message for *_, message in ranked]

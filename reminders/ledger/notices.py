@@ -17,7 +17,7 @@ from reminders.ledger.statement import Statement
 
 logger = logging.getLogger(__name__)
 
-NoticeKind = Literal["destination_gone", "destination_failing", "channel_held"]
+NoticeKind = Literal["destination_gone", "destination_failing", "channel_held", "breaker_opened"]
 
 NOTICES = {"notice_id": "uuid", "passing": "boolean"}
 """The parameters of `NOTICE`. What is `passing` is told to nobody."""
@@ -32,6 +32,9 @@ NOTICE = """notice AS (
         UNION ALL
         SELECT 'destination_failing', tenant_id, channel, id, disabled_reason
         FROM failing WHERE disabled_at = (SELECT now FROM t)
+        UNION ALL
+        SELECT 'breaker_opened', tenant_id, channel, id, hold_reason
+        FROM failing WHERE breaker_opened_at = (SELECT now FROM t) AND disabled_at IS NULL
         UNION ALL
         SELECT 'channel_held', c.tenant_id, c.channel, NULL, c.hold_reason FROM said_of_channel c
         WHERE :passing IS NOT TRUE

@@ -9,6 +9,10 @@ FITS = """(z.tenant_id IS NULL OR z.tenant_id = r.tenant_id) AND (z.channel IS N
      AND (z.kind IS NULL OR z.kind = r.kind) AND (z.destination_id IS NULL OR z.destination_id = r.destination_id)"""
 """Whether pause `z` covers reminder `r`."""
 
+# Each part by its own index.
+ACTIVE = """SELECT * FROM {s}.pauses WHERE ended_at IS NULL
+            UNION ALL SELECT * FROM {s}.pauses WHERE drain_until IS NOT NULL AND drained_at IS NULL"""
+
 PAUSED = f"EXISTS (SELECT 1 FROM {{s}}.pauses z WHERE z.ended_at IS NULL AND {FITS})"
 
 # A bound that came from waiting stands still while the row is held: what is left of it is kept, and the expiry alone

@@ -59,7 +59,7 @@ RESUME = Statement(
 UPDATE {{s}}.pauses z
 SET ended_at = COALESCE(z.ended_at, clock_timestamp()), ended_by = COALESCE(z.ended_by, :actor),
     ended_host = COALESCE(z.ended_host, :host), ended_reason = CASE WHEN z.ended_at IS NULL THEN :reason ELSE z.ended_reason END,
-    rate = :rate,
+    rate = :rate, stopped_at = NULL,
     next_at = CASE WHEN z.next_at IS NOT NULL THEN LEAST(z.next_at, clock_timestamp() + interval '{AHEAD} seconds') END
 WHERE z.id = ANY(:ids)
 RETURNING z.id::text
@@ -80,7 +80,7 @@ SELECT z.id::text, z.tenant_id, z.channel, z.kind, z.destination_id::text, z.rea
        z.ended_by, z.ended_reason, z.rate, (SELECT count(*) FROM {s}.due d WHERE d.hold_id = z.id),
        z.by_mode
 FROM {s}.pauses z
-WHERE CASE WHEN :ids IS NULL THEN :ended OR z.ended_at IS NULL OR EXISTS (SELECT 1 FROM {s}.due d WHERE d.hold_id = z.id)
+WHERE CASE WHEN :ids IS NULL THEN z.drain_until IS NULL AND (:ended OR z.ended_at IS NULL OR EXISTS (SELECT 1 FROM {s}.due d WHERE d.hold_id = z.id))
            ELSE z.id = ANY(:ids) END
 ORDER BY z.paused_at, z.id LIMIT :limit
 """,

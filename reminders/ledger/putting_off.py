@@ -1,8 +1,16 @@
-"""Putting a reminder off whose place is held: it waits in the ledger for the hold's end, and nothing is burnt."""
+"""Putting a reminder off: whose place is held, it waits in the ledger for the hold's end; for which a cap has no token, for
+its turn. Nothing is burnt.
+"""
 
 from __future__ import annotations
 
-from reminders.ledger.claim_rules import ENDS, HELD, PLACE, RULES
+from collections.abc import Sequence
+from datetime import datetime
+from uuid import UUID
+
+from reminders.domain.turns import Refused
+from reminders.ledger.claim_rules import ENDS, HALF_OPEN, HELD, PLACE, RULES
+from reminders.ledger.database import Database
 from reminders.ledger.holding import SPREAD
 from reminders.ledger.statement import Statement
 
@@ -15,7 +23,7 @@ PUT_OFF_IF_HELD = Statement(
     f"""
 WITH t AS MATERIALIZED (SELECT COALESCE(:now, clock_timestamp()) AS now),
 held AS MATERIALIZED (
-    SELECT d.id, GREATEST(p.hold_until, c.hold_until) AS until,
+    SELECT d.id, GREATEST(p.hold_until, c.hold_until, CASE WHEN {HALF_OPEN} THEN (SELECT now FROM t) + interval '5 seconds' END) AS until,
            LEAST(d.give_up_at, r.expires_at, (SELECT now FROM t) + make_interval(secs => :max_wait)) AS give_up_at,
            COALESCE(c.hold_until > (SELECT now FROM t), false) AND c.hold_until >= COALESCE(p.hold_until, c.hold_until) AS whole_channel
     FROM {{s}}.due d
@@ -31,3 +39,54 @@ RETURNING CASE WHEN held.whole_channel THEN 'channel_held' ELSE 'destination_hel
 """,
     {**RULES, "key": "text", "now": "timestamptz", "id": "uuid", "max_wait": "float8"},
 )
+
+# The scan had given it a turn, at the price of every cap that covers it: they have it back.
+WAIT_FOR_TURN = Statement(
+    "wait_for_turn",
+    """
+WITH t AS MATERIALIZED (SELECT COALESCE(:now, clock_timestamp()) AS now),
+mine AS MATERIALIZED (
+    SELECT id, LEAST((SELECT now FROM t) + make_interval(secs => :seconds), give_up_at) AS wake_at,
+           LEAST(give_up_at, (SELECT now FROM t) + make_interval(secs => :max_wait)) AS give_up_at, published_at
+    FROM {s}.due WHERE id = :id AND delivery_key = :key AND status IN ('leased', 'published')
+    FOR NO KEY UPDATE SKIP LOCKED
+), parked AS (
+    UPDATE {s}.due d
+    SET status = 'pending', rate_id = :rate, wake_at = mine.wake_at, turn_at = mine.wake_at, give_up_at = mine.give_up_at,
+        waits_since = COALESCE(LEAST(d.waits_since, mine.published_at), (SELECT now FROM t))
+    FROM mine WHERE d.id = mine.id
+    RETURNING d.id
+), given_back AS (
+    UPDATE {s}.rates z SET next_at = z.next_at - make_interval(secs => 1 / z.per_second)
+    FROM parked WHERE z.id = ANY(:rates) AND z.per_second IS NOT NULL
+)
+SELECT 'rate_limited' FROM parked
+""",
+    {
+        "now": "timestamptz", "id": "uuid", "key": "text", "rate": "uuid", "rates": "uuid[]", "seconds": "float8",
+        "max_wait": "float8",
+    },
+)  # fmt: skip
+
+
+class PostgresTurns:
+    """`reminders.pipeline.admission.TurnLedger` on Postgres. `max_wait` is the seconds for which it may be put off in all."""
+
+    def __init__(self, database: Database, *, max_wait: float = MAX_WAIT, now: datetime | None = None) -> None:
+        self._db = database
+        self._max_wait = max_wait
+        self._now = now
+
+    def wait_for_turn(self, reminder_id: UUID, delivery_key: str, refused: Refused, caps: Sequence[UUID]) -> str:
+        rows = self._db.fetch(
+            WAIT_FOR_TURN,
+            now=self._now,
+            id=str(reminder_id),
+            key=delivery_key,
+            rate=str(refused.cap),
+            rates=[str(each) for each in caps],
+            seconds=refused.seconds,
+            max_wait=self._max_wait,
+        )
+        # Else it has moved on meanwhile, or somebody holds the row: then its deadline brings it back.
+        return str(rows[0][0]) if rows else "busy"

@@ -33,7 +33,7 @@ WITH RECURSIVE t AS MATERIALIZED (SELECT COALESCE(:now, clock_timestamp()) AS no
                      (SELECT now FROM t) + interval '{AHEAD} seconds' - GREATEST(z.next_at, (SELECT now FROM t)))::float8)))::integer
            END AS number
     FROM walk JOIN {{s}}.pauses z ON z.id = walk.hold_id
-    WHERE z.ended_at IS NOT NULL
+    WHERE z.ended_at IS NOT NULL AND z.stopped_at IS NULL
     FOR NO KEY UPDATE OF z SKIP LOCKED
 ), picked AS MATERIALIZED (
     SELECT ended.id AS pause_id, ended.start, ended.spacing, held.*

@@ -8,16 +8,21 @@ from datetime import datetime
 from uuid import UUID
 
 from reminders.ledger.database import Database
+from reminders.ledger.draining import finish_drains
 from reminders.ledger.ending import DEDUP_WINDOW, end_given_up
 from reminders.ledger.leasing import IN_FLIGHT, LANES_WITH_DUE_WORK, LEASE, LEASE_FROM_LANES, SET_ASIDE, T, leased
+from reminders.ledger.limiting import within_limits
 from reminders.ledger.ownership import OWNS_LANE, SHARED
 from reminders.ledger.planning import plan_due
 from reminders.ledger.putting_off import MAX_WAIT
+from reminders.ledger.rate_rules import WAITS
 from reminders.ledger.releasing import release_held
 from reminders.ledger.repairing import repair_transaction
 from reminders.ledger.statement import Statement
 from reminders.ledger.tenant_registry import ALONE, Dispatcher, register
-from reminders.pipeline.ports import Leased, Look, RepairMoves
+from reminders.ledger.turn_moves import hurry
+from reminders.pipeline.look import Look
+from reminders.pipeline.ports import Leased, Message, RepairMoves
 from reminders.pipeline.shares import InFlight
 
 LOOK = Statement(
@@ -35,6 +40,8 @@ SELECT published, sending, lapsed, retrying,
        EXISTS (SELECT 1 FROM {{s}}.due WHERE give_up_at <= (SELECT now FROM t) AND status <> 'sending'),
        (SELECT extract(epoch FROM d.wake_at - (SELECT now FROM t))::float8
         FROM {{s}}.due d WHERE d.wake_at > (SELECT now FROM t) ORDER BY d.wake_at LIMIT 1),
+       EXISTS (SELECT 1 FROM {{s}}.rates WHERE removed_at IS NULL) OR EXISTS (SELECT 1 FROM {{s}}.due d WHERE {WAITS})
+       OR EXISTS (SELECT 1 FROM {{s}}.destinations WHERE timed_out_at IS NOT NULL OR breaker_opened_at IS NOT NULL),
        {SHARED}
 FROM flight
 """,
@@ -159,14 +166,14 @@ class PostgresScan:
 
     def look(self, limit: int) -> Look:
         row = self._db.fetch(LOOK, now=self._now, limit=limit, **self._me)[0]
-        published, sending, lapsed, retrying, due, given_up, seconds, shared = row
+        published, sending, lapsed, retrying, due, given_up, seconds, limited, shared = row
         if not shared:
-            return Look(published, sending, due, lapsed, given_up, retrying, seconds)
+            return Look(published, sending, due, lapsed, given_up, retrying, seconds, limited)
         published, sending, retrying, own, others = self._db.fetch(LOOK_AT_OWN, now=self._now, limit=limit, **self._me)[
             0
         ]
         crowded_out = others > 0 and own + others >= limit
-        return Look(published, sending, own, lapsed, given_up, retrying, seconds, others, crowded_out)
+        return Look(published, sending, own, lapsed, given_up, retrying, seconds, limited, others, crowded_out)
 
     def register_tenants(self, tenants: Iterable[str]) -> None:
         register(self._db, tenants, self._dispatcher)
@@ -221,6 +228,12 @@ class PostgresScan:
         )
         return len(rows)
 
+    def within_limits(self, messages: Sequence[Message], token: UUID) -> list[Message]:
+        return within_limits(self._db, messages, token, now=self._now, max_wait=self._max_wait)
+
+    def hurry(self, limit: int) -> tuple[int, bool]:
+        return hurry(self._db, limit, self._now)
+
     def mark_published_if_leased(self, ids: Sequence[UUID], token: UUID, deadline: float) -> list[UUID]:
         rows = self._db.fetch(
             MARK_PUBLISHED_IF_LEASED, now=self._now, ids=_texts(ids), token=str(token), deadline=deadline
@@ -240,7 +253,9 @@ class PostgresScan:
         return end_given_up(self._db, limit, self._window, self._now)
 
     def release_held(self, limit: int) -> int:
-        return release_held(self._db, limit, self._now)
+        found = release_held(self._db, limit, self._now)
+        finish_drains(self._db, self._now)
+        return found
 
     def plan_due(self, limit: int) -> int:
         return plan_due(self._db, limit, self._now)

@@ -11,7 +11,9 @@ from psycopg2.errors import CheckViolation
 from reminders.domain.states import ReminderStatus
 from reminders.domain.tenants import MODES
 from reminders.ledger.database import Database
+from reminders.ledger.draining import drains
 from reminders.ledger.pausing import pauses
+from reminders.ledger.rates import rates
 from reminders.ledger.statement import Statement
 from reminders.ledger.tenant_standing import counted
 
@@ -34,6 +36,11 @@ waiting AS (
     SELECT GREATEST((SELECT r.due_at FROM {s}.reminders r WHERE r.id = d.id),
                     (SELECT n.retry_at FROM {s}.notification_deliveries n WHERE n.delivery_key = d.delivery_key))
     FROM {s}.due d WHERE d.status IN ('leased', 'published')
+    UNION ALL
+    SELECT min(d.waits_since) FROM {s}.due d WHERE d.status = 'pending' AND d.turn_at = d.wake_at
+    UNION ALL
+    SELECT (SELECT min(d.held_at) FROM {s}.due d WHERE d.hold_id = z.id)
+    FROM {s}.pauses z WHERE z.drain_until IS NOT NULL AND z.drained_at IS NULL
 )
 SELECT (SELECT json_object_agg(status, n) FROM (SELECT * FROM live UNION ALL SELECT * FROM ended) c),
        (SELECT extract(epoch FROM (SELECT now FROM t) - min(due_since))::float8 FROM waiting
@@ -44,7 +51,9 @@ SELECT (SELECT json_object_agg(status, n) FROM (SELECT * FROM live UNION ALL SEL
        (SELECT COALESCE(sum(dropped), 0)::bigint FROM {s}.ticks WHERE name = 'scan_due'),
        (SELECT count(*) FROM {s}.dead_letters WHERE state = 'open'),
        (SELECT count(*) FROM {s}.notices WHERE seen_at IS NULL),
-       (SELECT count(*) FROM {s}.due WHERE status = 'pending' AND quiet_until = wake_at AND wake_at > (SELECT now FROM t))
+       (SELECT count(*) FROM {s}.due WHERE status = 'pending' AND quiet_until = wake_at AND wake_at > (SELECT now FROM t)),
+       (SELECT count(*) FROM {s}.destinations WHERE breaker_opened_at IS NOT NULL),
+       (SELECT count(*) FROM {s}.due d WHERE d.status = 'pending' AND d.turn_at = d.wake_at)
 """,
     {"now": "timestamptz"},
 )
@@ -72,13 +81,14 @@ COUNTED: tuple[str, ...] = get_args(ReminderStatus)
 def ledger_status(database: Database, now: datetime | None = None, *, scan_every: float = 60.0) -> dict[str, Any]:
     """Counts (live states exact, terminal ones of the last 24 h) and ages in seconds.
 
-    `oldest_due_age_seconds` counts from the due time, or the retry's, of what is due and not being sent yet, save what is
-    held. `last_tick_at` and `dropped_ticks` are beat's alone; `beat_ticks` says whether the last one is at most `PERIODS` of
-    `scan_every` (seconds, beat's period) ago. `quiet` counts those of the pending ones that wait for the end of their users' quiet hours. `pauses` are `Pause` objects: those that are active or still hold something.
+    `oldest_due_age_seconds` counts from the due time, or the retry's, of what is due and not being sent yet, save what
+    a pause holds. `last_tick_at` and `dropped_ticks` are beat's alone; `beat_ticks` says whether the last one is at most `PERIODS` of
+    `scan_every` (seconds, beat's period) ago. `quiet` counts those of the pending ones that wait for the end of their users' quiet hours. `pauses` are `Pause` objects: those that are active or still hold something; `drains` are those under way, `rates` the caps in
+    force. What waits for a turn or is worked off by a drain counts as due since it was. `breakers_open` counts the half open ones too.
     `tenants` counts those that the ledger has met by their modes, `dispatchers` by whose they are.
     """
     found = database.fetch(STATUS, now=now)[0]
-    counts, oldest, in_flight, last_tick, tick_age, dropped, letters, notices, quiet = found
+    counts, oldest, in_flight, last_tick, tick_age, dropped, letters, notices, quiet, breakers, waiting = found
     counts = counts or {}
     modes, dispatchers = counted(database)
     return {
@@ -92,9 +102,13 @@ def ledger_status(database: Database, now: datetime | None = None, *, scan_every
         "notices_open": notices,
         "held": counts.get("held", 0),
         "quiet": quiet,
+        "waiting_for_turns": waiting,
+        "breakers_open": breakers,
         "pauses": pauses(database),
         "tenants": {mode: modes.get(mode, 0) for mode in MODES},
         "dispatchers": dispatchers,
+        "drains": drains(database),
+        "rates": rates(database),
     }
 
 

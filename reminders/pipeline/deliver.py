@@ -85,12 +85,17 @@ class Deliver:
     clock: Callable[[], float] = seconds_since_boot
     pause: Callable[[float], None] = time.sleep
 
-    def __call__(self, reminder_id: UUID, delivery_key: str) -> str:
-        """Carry one message through; return in one word what became of it. Raises only before a claim commits."""
+    def __call__(self, reminder_id: UUID, delivery_key: str, claimed: Callable[[], None] | None = None) -> str:
+        """Carry one message through; return in one word what became of it. Raises only before a claim commits.
+
+        `claimed` is called as soon as there is a claim.
+        """
         asked_at = self.clock()
         claim = self._claim(reminder_id, delivery_key)
         if isinstance(claim, str):
             return claim
+        if claimed is not None:
+            claimed()
         # Crash here: `sending` under this claim, provider not called. The claim's end repeats it or puts it to review.
         provider = self._provider(claim.delivery.channel)
         if provider is None:

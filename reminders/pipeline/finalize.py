@@ -6,8 +6,9 @@ import logging
 import random
 import time
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 
+from reminders.domain.breaker import BreakerPolicy, Samples
 from reminders.domain.look_ups import LookUp, as_outcome, decide_after_look_up
 from reminders.domain.outcomes import Rejected, Unknown
 from reminders.domain.pipeline_faults import PipelineFault
@@ -38,13 +39,15 @@ class Finalize:
     ledger: FinalizeLedger
     policy: RetryPolicy
     faults: tuple[type[Exception], ...]
+    samples: Samples = field(default_factory=lambda: Samples(BreakerPolicy()))
+    """By which this process judges when a destination's breaker opens."""
     pause: Callable[[float], None] = time.sleep
     jitter: Callable[[], float] = random.random
 
     def __call__(self, claim: Claim, report: Report) -> str:
         """Commit the outcome and what follows from it; return in one word what the reminder has become."""
         known = as_known(report.outcome, uncertain=claim.uncertain)
-        report = replace(report, outcome=known)
+        report = replace(report, outcome=known, trips=self.samples.note(claim.delivery.destination_id, known))
         decision = decide(
             report.outcome,
             attempts_used=claim.attempts + 1,

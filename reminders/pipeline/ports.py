@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from contextlib import AbstractContextManager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Protocol
 from uuid import UUID
@@ -12,16 +12,22 @@ from uuid import UUID
 from reminders.domain.delivery import Delivery
 from reminders.domain.outcomes import Outcome, Retry
 from reminders.domain.retry_policy import Bury, LetterKind, OnUnknown, Park, Wait
+from reminders.pipeline.look import Look
 from reminders.pipeline.shares import InFlight
 
 
 @dataclass(frozen=True, slots=True)
 class Message:
-    """A delivery message for the broker; `route` is the queue's name."""
+    """A delivery message for the broker; `route` is the queue's name.
+
+    `caps` are the caps that cover it, and `woke_at` is when it was due: the scan's own knowledge, never sent.
+    """
 
     reminder_id: UUID
     delivery_key: str
     route: str
+    caps: tuple[UUID, ...] = ()
+    woke_at: datetime | None = field(default=None, compare=False)
 
 
 class Publisher(Protocol):
@@ -51,26 +57,6 @@ class Gauge(Protocol):
 
     def in_flight(self) -> OnBroker | None:
         """None when the broker cannot be asked."""
-
-
-@dataclass(frozen=True, slots=True)
-class Look:
-    """What one look at the wake index shows; counts stop at the limit that was asked for."""
-
-    published: int
-    sending: int
-    due: int
-    lapsed: int
-    given_up: bool
-    """Whether reminders are past their `give_up_at` and have no open claim."""
-    retrying: int
-    """How many of those in flight go to queue `retry`."""
-    seconds_to_next: float | None
-    """Until the earliest row that is not yet due wakes; None if there is none."""
-    others: int = 0
-    """Of the rows that were counted as due, how many are of other dispatchers' tenants. They are in no other count."""
-    crowded_out: bool = False
-    """Whether the count stopped at its limit among rows of others: behind them there may be due work of our own."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -178,6 +164,12 @@ class ScanLedger(Protocol):
     def shorten_lease_if_leased(self, ids: Sequence[UUID], token: UUID, seconds: float) -> None:
         """Let leases end `seconds` from now."""
 
+    def within_limits(self, messages: Sequence[Message], token: UUID) -> list[Message]:
+        """Those of the leased that may go out now, with the caps that cover each; the others wait for their turn."""
+
+    def hurry(self, limit: int) -> tuple[int, bool]:
+        """Wake what waits under caps that have turns to give: how many, and whether some wait for a call's end."""
+
     def mark_published_if_leased(self, ids: Sequence[UUID], token: UUID, deadline: float) -> list[UUID]: ...
 
     def take_back_if_published(self, ids: Sequence[UUID], token: UUID, seconds: float) -> None: ...
@@ -244,6 +236,8 @@ class Report:
     duration_ms: int
     body_hash: bytes | None
     looked_up: bool = False
+    trips: bool = False
+    """Whether so many of the last calls to the destination have failed that its breaker opens."""
 
     @property
     def certain(self) -> bool:

@@ -11,16 +11,17 @@ import time
 from bisect import bisect_right
 from collections import Counter
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from threading import Event
 from uuid import UUID
 
 from reminders.domain.identity import uuid7
 from reminders.domain.lanes import destination_of, own_lane
-from reminders.pipeline.ports import Gauge, Leased, Look, Message, Publisher, ScanLedger
+from reminders.pipeline.look import Look
+from reminders.pipeline.ports import Gauge, Leased, Message, Publisher, ScanLedger
 from reminders.pipeline.publish import publish
 from reminders.pipeline.repair import RepairPolicy, repair
-from reminders.pipeline.shares import destination_share, takes
+from reminders.pipeline.shares import destination_share, last_within, takes
 
 logger = logging.getLogger(__name__)
 
@@ -42,7 +43,7 @@ PLAN_EVERY = 1.0
 """Seconds between two looks for series whose next occurrence must be made, unless there was a whole batch of them."""
 PLAN_BATCH = 200
 MOST_MET = 100_000
-"""Tenants that one scanner remembers to have met."""
+"""Tenants that one scanner remembers to have met; to ask again costs a statement."""
 LOST_AFTER = 2.0
 """Seconds for which a published row counts as in flight even if the broker does not show its message."""
 
@@ -122,6 +123,8 @@ class Scan:
         if look.given_up:
             self._end_given_up(limit)
             look = self.ledger.look(limit + 1)
+        if look.limited:
+            look = self._hurried(look, limit)
         room = self._room(look)
         if room is None or not (look.due or look.crowded_out):
             return Pass(0, 0, full=False, seconds_to_next=look.seconds_to_next)
@@ -134,9 +137,10 @@ class Scan:
         retry_room = max(0, max(1, self.policy.in_flight // 4) - look.retrying)
         leased, waiting = self._lease(look, limit, token, with_retries=retry_room > 0)
         # Crash here: rows `leased`; the lease's end wakes them. Their tenants may be new; a claim knows them all the same.
-        messages = self._within_retry_share(leased, retry_room, token)
+        may_go = self.ledger.within_limits(leased, token) if look.limited and leased else leased
+        messages = self._within_retry_share(may_go, retry_room, token)
         if not messages:
-            return Pass(len(leased), 0, full=waiting, seconds_to_next=look.seconds_to_next)
+            return Pass(len(leased), 0, full=waiting or len(may_go) < len(leased), seconds_to_next=look.seconds_to_next)
         sent = publish(
             self.ledger, self.publisher, messages, token, redeliver=self.policy.redeliver, lease=self.policy.lease
         )
@@ -174,6 +178,13 @@ class Scan:
         if woken:
             logger.warning("scan.messages_lost count=%d: published, but no longer on the broker; sent again", woken)
 
+    def _hurried(self, look: Look, limit: int) -> Look:
+        """The look anew, if caps had turns to give to what waits; and the next one soon, while a call's end would be a turn."""
+        woken, by_calls = self.ledger.hurry(limit)
+        # Crash here: rows due now instead of later.
+        found = self.ledger.look(limit + 1) if woken else look
+        return replace(found, seconds_to_next=SHORTEST_PAUSE) if by_calls else found
+
     def _release_held(self, limit: int) -> None:
         found = self.ledger.release_held(limit)
         # Crash here: released as a whole, or still held and found again.
@@ -209,7 +220,6 @@ class Scan:
         """See to it that the ledger knows whose rows these are, before a message goes out."""
         if new := leased.tenants - self._met:
             self.ledger.register_tenants(new)
-            # What one scanner remembers is bounded; to ask again costs a statement.
             self._met = new if len(self._met) > MOST_MET else self._met | new
 
     def _lease_in_shares(
@@ -225,7 +235,7 @@ class Scan:
             if not shares:
                 return [], True
             leased = self._lease_from(shares, limit, token, cap=cap, with_retries=with_retries)
-            self._turn_ended_at = _last_within(shares, limit)
+            self._turn_ended_at = last_within(shares, limit)
             messages = leased.messages
             found = [each for each in leased.passed_over if destination_of(each[0]) is None]
             if found:
@@ -280,15 +290,6 @@ class Scan:
 def _belongs_to_one_destination(lanes: Sequence[str]) -> bool:
     """Whether there is nobody to share the room with."""
     return len(lanes) == 1 and destination_of(lanes[0]) is not None
-
-
-def _last_within(takes: Sequence[tuple[str, int]], limit: int) -> str:
-    last = ""
-    for lane, take in takes:
-        last, limit = lane, limit - take
-        if limit <= 0:
-            break
-    return last
 
 
 def _pause(done: Pass) -> float:

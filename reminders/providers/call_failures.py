@@ -40,7 +40,7 @@ def _before_sending(error: Exception) -> Outcome:
         case LookUpFailed():
             return Retry("dns", str(error))
         case TimeoutError():
-            return Retry("deadline_before_send", "the deadline passed before anything was sent")
+            return Retry("deadline_before_send", "the deadline passed before anything was sent", timed_out=True)
         case ssl.SSLError():
             return Retry("tls", redact(f"no TLS connection: {_tls_reason(error)}"))
         case ConnectionRefusedError():

@@ -14,7 +14,7 @@ from reminders.domain.outcomes import Blocked, Delivered, Rejected, Retry, Unkno
 MINUTE = timedelta(minutes=1)
 WELL_FORMED = [
     Delivered("ref", 200, "words", "class"),
-    Retry("class", "words", 503, MINUTE, blameless=True),
+    Retry("class", "words", 503, MINUTE, blameless=True, timed_out=True),
     Rejected("class", "words", 410, gone=True, may_be_our_own=True, blameless=True),
     Unknown("class", "words", 504, timed_out=True, blameless=True),
     Blocked("destination", MINUTE, "class", "words", 429, passing=True),

@@ -125,4 +125,4 @@ def test_what_cannot_be_sent_is_an_outcome_not_an_exception(changed):
 def test_a_call_whose_time_is_over_is_not_started():
     for deadline in (0.0, -1.0):
         result = WEBHOOK.send(replace(DELIVERY, destination="https://8.8.8.8/"), GOLDEN, deadline)
-        assert result == Retry("deadline_before_send", "the deadline passed before anything was sent")
+        assert result == Retry("deadline_before_send", "the deadline passed before anything was sent", timed_out=True)

@@ -8,6 +8,7 @@ from functools import partial
 import reminders
 from integration.audit.aging import AGAIN, DAY, HOUR, LOST, MINUTE, NO
 from integration.audit.consent_stories import CONSENT_STORIES
+from integration.audit.limit_stories import LIMIT_STORIES
 from integration.audit.pause_stories import PAUSE_STORIES
 from integration.audit.place_stories import PLACE_STORIES
 from integration.audit.purge_stories import PURGE_STORIES
@@ -291,6 +292,7 @@ STORIES = {
     "worker lost, delivered then": lambda w: w.run(worker_lost(w)[0]),
     **SERIES_STORIES,
     **SHUTDOWN_STORIES,
+    **LIMIT_STORIES,
     **PAUSE_STORIES,
     **SECRET_STORIES,
     **TEMPLATE_STORIES,

@@ -10,6 +10,7 @@ import pytest
 import reminders
 from integration.audit.aging import AGAIN, DAY, HASH, LOST, MINUTE, NO
 from integration.audit.consent_stories import quiet, suppressed
+from integration.audit.limit_stories import calling, opened, removed_just_now, waiting_only
 from integration.audit.pause_stories import held_only, held_then_resumed
 from integration.audit.secret_stories import rotated
 from integration.audit.series_stories import only_series, with_a_turn_moved
@@ -168,6 +169,11 @@ PLANTS = {
     "never_wakes": planted(held_only, "ALTER TABLE reminders.due DROP CONSTRAINT due_held_never_wakes", DUE.format("wake_at = now()")),
     "held_without_pause": planted(held_only, "DELETE FROM reminders.pauses"),
     "held_after_resume": planted(stuck(held_then_resumed, 6 * MINUTE)),
+    "turn_without_cap": planted(waiting_only, "UPDATE reminders.rates SET tenant_id = 'somebody else'"),
+    "turn_after_removal": planted(stuck(removed_just_now, 6 * MINUTE)),
+    "wait_without_bound": planted(waiting_only, DUE.format("give_up_at = NULL")),
+    "calls_beyond_cap": planted(lambda w: calling(w, 2), "UPDATE reminders.rates SET concurrent = 1, set_at = set_at - interval '6 minutes'", id_of=lambda _: None),
+    "breaker_without_end": planted(opened, "UPDATE reminders.destinations SET hold_until = NULL, hold_reason = NULL", id_of=lambda _: None),
     "attempt_without_claim": planted(ended(AGAIN), COPY.format(2, "now()")),
     "attempt_off_its_claim": planted(ended(AGAIN, DONE), COPY.format(2, "claimed_at + interval '1 ms'")),
     "attempts_overlap": planted(ended(AGAIN, DONE), ATTEMPT.format("recorded_at = now()")),

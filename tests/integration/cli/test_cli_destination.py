@@ -8,6 +8,7 @@ from reminders.domain.identity import destination_id
 KEYS = {
     "v", "id", "tenant_id", "channel", "deduplicates", "deduplicates_set", "created_at", "reminders", "live", "held_until",
     "hold_reason", "disabled_at", "disabled_reason", "failing_since", "enabled_at", "enabled_reason", "own_secret",
+    "breaker", "breaker_opened_at", "breaker_times", "timed_out_at",
 }  # fmt: skip
 PLACE = str(destination_id("acme", "webhook", ADDRESS))
 NAMED = ["--tenant", "acme", "--channel", "webhook", "--to", ADDRESS]

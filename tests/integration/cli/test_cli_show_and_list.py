@@ -15,7 +15,7 @@ REMINDER_KEYS = {
 }  # fmt: skip
 SHOW_KEYS = REMINDER_KEYS | {
     "created", "destination_id", "provider_reference", "uncertain_since", "why", "attempts", "timeline",
-    "hold_id", "hold_reason", "held_at", "template_id", "template", "quiet_until", "suppressed_by", "suppressed_reason",
+    "hold_id", "hold_reason", "held_at", "template_id", "template", "waits_for", "waits_since", "quiet_until", "suppressed_by", "suppressed_reason",
 }  # fmt: skip
 ATTEMPT_KEYS = {
     "number", "outcome", "status_code", "at", "provider_reference", "error", "duration_ms", "decision", "worker",

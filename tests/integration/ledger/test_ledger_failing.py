@@ -21,7 +21,7 @@ from reminders.pipeline.ports import Report
 DAY = 86400.0
 DOWN = Retry("connect_refused", "the connection was refused")
 REFUSED = Rejected("http_404", "HTTP 404", 404)
-LOST = Unknown("deadline", "no answer before the deadline", timed_out=True)
+LOST = Unknown("reset", "the connection was reset")
 
 
 def fail(world, seconds, outcome=DOWN, **changed):

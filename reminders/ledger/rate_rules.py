@@ -1,0 +1,20 @@
+"""Whether a cap covers something, and how many calls are open under it: what setting, listing and giving turns share."""
+
+from __future__ import annotations
+
+from reminders.domain.lanes import SEPARATOR
+from reminders.domain.turns import SHORTEST_LAG
+
+WAITS = "d.status = 'pending' AND d.turn_at = d.wake_at"
+"""Whether row `d` of `due` waits for its turn under the cap `d.rate_id`. The words are those of the index."""
+
+# A tenant's lanes are its own and those of its destinations.
+IN_FLIGHT = f"""(SELECT count(*) FROM {{s}}.due f
+     WHERE f.status IN ('published', 'sending') AND f.wake_at > (SELECT now FROM t)
+       AND CASE WHEN z.destination_id IS NOT NULL THEN f.destination_id = z.destination_id
+                WHEN z.tenant_id IS NOT NULL THEN split_part(f.lane, chr({ord(SEPARATOR)}), 1) = z.tenant_id
+                ELSE EXISTS (SELECT 1 FROM {{s}}.reminders r WHERE r.id = f.id AND r.channel = z.channel) END)::integer"""
+"""How many messages are on their way, and claims open, of what cap `z` covers."""
+
+CAPACITY = f"GREATEST(z.burst, z.per_second * {SHORTEST_LAG})"
+"""`reminders.domain.turns.capacity` of cap `z`."""

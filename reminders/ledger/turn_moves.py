@@ -1,0 +1,208 @@
+"""Giving turns under caps, in the ledger: under the caps' own locks, so that no two scanners give one out twice."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any
+from uuid import UUID
+
+from reminders.domain.turns import Cap, Turns, Waiting
+from reminders.ledger.database import INDEXES_ONLY, LOOPS_ONLY, Database
+from reminders.ledger.rate_rules import CAPACITY, IN_FLIGHT, WAITS
+from reminders.ledger.statement import Statement
+
+_T = "t AS MATERIALIZED (SELECT COALESCE(:now, clock_timestamp()) AS now)"
+
+LOCK_RATES = Statement(
+    "lock_rates",
+    f"""
+WITH {_T}
+SELECT z.id::text, z.per_second, z.burst, COALESCE(extract(epoch FROM z.next_at), 0)::float8,
+       CASE WHEN z.concurrent IS NOT NULL THEN z.concurrent - {IN_FLIGHT} END,
+       extract(epoch FROM (SELECT now FROM t))::float8
+FROM {{s}}.rates z WHERE z.id = ANY(:rates) AND z.removed_at IS NULL ORDER BY z.id FOR NO KEY UPDATE OF z
+""",
+    {"now": "timestamptz", "rates": "uuid[]"},
+)
+
+TAILS = Statement(
+    "rate_tails",
+    f"""
+WITH {_T}
+SELECT rate_id::text, tenant_id, extract(epoch FROM next_at)::float8 FROM {{s}}.rate_tails
+WHERE rate_id = ANY(:rates) AND next_at > (SELECT now FROM t)
+""",
+    {"now": "timestamptz", "rates": "uuid[]"},
+)
+
+KEEP_CLOCKS = Statement(
+    "keep_clocks",
+    f"""
+WITH {_T}, clocks AS (
+    UPDATE {{s}}.rates z SET next_at = to_timestamp(g.next_at)
+    FROM unnest(:rates, :turns) AS g (id, next_at) WHERE z.id = g.id
+), given AS MATERIALIZED (
+    SELECT * FROM unnest(:tail_rates, :tail_tenants, :tail_ends) AS g (rate_id, tenant_id, next_at)
+), kept AS (
+    INSERT INTO {{s}}.rate_tails (rate_id, tenant_id, next_at) SELECT rate_id, tenant_id, to_timestamp(next_at) FROM given
+    ON CONFLICT (rate_id, tenant_id) DO UPDATE SET next_at = EXCLUDED.next_at
+)
+DELETE FROM {{s}}.rate_tails x
+WHERE x.rate_id = ANY(:rates) AND x.next_at <= (SELECT now FROM t)
+  AND NOT EXISTS (SELECT 1 FROM given WHERE given.rate_id = x.rate_id AND given.tenant_id = x.tenant_id)
+RETURNING 1
+""",
+    {
+        "now": "timestamptz", "rates": "uuid[]", "turns": "float8[]",
+        "tail_rates": "uuid[]", "tail_tenants": "text[]", "tail_ends": "float8[]",
+    },
+)  # fmt: skip
+
+# The wait burns nothing. The first time anything is put off bounds all its waiting.
+WAIT_FOR_TURNS = Statement(
+    "wait_for_turns",
+    f"""
+WITH {_T}, given AS MATERIALIZED (
+    SELECT * FROM unnest(:ids, :rates, :wakes, :sinces) AS g (id, rate_id, wake_at, since)
+), mine AS MATERIALIZED (
+    SELECT d.id, given.rate_id, given.since,
+           LEAST(d.give_up_at, (SELECT now FROM t) + make_interval(secs => :max_wait)) AS give_up_at,
+           LEAST(to_timestamp(given.wake_at), d.give_up_at, (SELECT now FROM t) + make_interval(secs => :max_wait)) AS wake_at
+    FROM given JOIN {{s}}.due d ON d.id = given.id
+    WHERE d.status = 'leased' AND d.lease_token = :token
+    FOR NO KEY UPDATE OF d SKIP LOCKED
+)
+UPDATE {{s}}.due d
+SET status = 'pending', rate_id = mine.rate_id, wake_at = mine.wake_at, turn_at = mine.wake_at, give_up_at = mine.give_up_at,
+    waits_since = to_timestamp(mine.since)
+FROM mine WHERE d.id = mine.id
+RETURNING 1
+""",
+    {
+        "now": "timestamptz", "ids": "uuid[]", "rates": "uuid[]", "wakes": "float8[]", "sinces": "float8[]", "token": "uuid",
+        "max_wait": "float8",
+    },
+)  # fmt: skip
+
+# What waits is found by the cap that it waits for, those that wait longest first. A rate is hurried only when it has had
+# turns to give for a second that nobody took (reminders were cancelled): else each wakes by itself at its turn.
+HURRY = Statement(
+    "hurry",
+    f"""
+WITH RECURSIVE {_T}, walk AS (
+    (SELECT d.rate_id FROM {{s}}.due d WHERE {WAITS} ORDER BY d.rate_id LIMIT 1)
+    UNION ALL
+    SELECT following.rate_id
+    FROM walk CROSS JOIN LATERAL (
+        SELECT d.rate_id FROM {{s}}.due d WHERE {WAITS} AND d.rate_id > walk.rate_id ORDER BY d.rate_id LIMIT 1
+    ) following
+), spare AS MATERIALIZED (
+    SELECT z.id, z.concurrent IS NOT NULL AND z.removed_at IS NULL AS by_calls,
+           CASE WHEN z.removed_at IS NOT NULL THEN :limit
+                WHEN z.per_second IS NOT NULL AND z.next_at > (SELECT now FROM t) - interval '1 second' THEN 0
+                ELSE GREATEST(0, LEAST(
+                    :limit,
+                    CASE WHEN z.concurrent IS NOT NULL THEN z.concurrent - {IN_FLIGHT} END,
+                    CASE WHEN z.per_second IS NOT NULL THEN floor({CAPACITY}) END))::integer END AS number
+    FROM walk JOIN {{s}}.rates z ON z.id = walk.rate_id
+), picked AS MATERIALIZED (
+    SELECT waiting.id
+    FROM spare CROSS JOIN LATERAL (
+        SELECT d.id FROM {{s}}.due d
+        WHERE d.rate_id = spare.id AND {WAITS} AND d.wake_at > (SELECT now FROM t)
+        ORDER BY d.waits_since LIMIT spare.number
+        FOR NO KEY UPDATE OF d SKIP LOCKED
+    ) waiting
+), woken AS (
+    UPDATE {{s}}.due d SET wake_at = (SELECT now FROM t), turn_at = (SELECT now FROM t) FROM picked WHERE d.id = picked.id
+    RETURNING 1
+)
+SELECT (SELECT count(*) FROM woken), COALESCE((SELECT bool_or(by_calls) FROM spare), false)
+""",
+    {"now": "timestamptz", "limit": "integer"},
+)
+
+
+@dataclass(frozen=True, slots=True)
+class LeasedRow:
+    """One leased row that a limit may concern, as `LIMITED` selects it."""
+
+    id: str
+    tenant_id: str
+    destination_id: str
+    turn_at: datetime | None
+    waits_since: datetime | None
+    caps: Sequence[str]
+    timed_out: bool
+    half_open: bool
+    probe_id: str | None
+
+
+def hurry(database: Database, limit: int, now: datetime | None) -> tuple[int, bool]:
+    """Wake up to `limit` rows of each cap that has turns to give: how many, and whether some wait for a call's end."""
+    woken, by_calls = database.fetch_in_loops(HURRY, now=now, limit=limit)[0]
+    return woken, by_calls
+
+
+def without_turn(
+    database: Database, rows: list[LeasedRow], woke: dict[str, datetime | None], given: dict[str, Any]
+) -> set[str]:
+    """The ids of those that get no turn now: they wait for it. `woke` is when each was due, by its id."""
+    wanted = sorted({each for row in rows for each in row.caps})
+    with database.transaction() as connection, connection.cursor() as cursor:
+        cursor.execute(INDEXES_ONLY + LOOPS_ONLY)
+
+        def fetch(statement: Statement, **more: Any) -> list[tuple[Any, ...]]:
+            bound = database.bound(statement)
+            cursor.execute(bound.plain, bound.arguments({**given, **more}))
+            return list(cursor.fetchall())
+
+        return _give_turns(fetch, rows, woke, wanted)
+
+
+def _give_turns(
+    fetch: Callable[..., list[tuple[Any, ...]]],
+    rows: list[LeasedRow],
+    woke: dict[str, datetime | None],
+    wanted: list[str],
+) -> set[str]:
+    locked = fetch(LOCK_RATES, rates=wanted)
+    if not locked:
+        return set()
+    present = locked[0][5]
+    caps = {UUID(row[0]): Cap(UUID(row[0]), row[1], row[2] or 1, row[3], row[4]) for row in locked}
+    tails = {(UUID(rate), tenant): end for rate, tenant, end in fetch(TAILS, rates=wanted)}
+    before = dict(tails)
+    turns = Turns(present, caps, tails)
+    waiting = [_waiting(row, woke.get(row.id), caps, present) for row in rows]
+    turns.give(waiting)
+    since = {one.id: one.since for one in waiting}
+    if turns.put_off:
+        fetch(
+            WAIT_FOR_TURNS,
+            ids=[str(each.id) for each in turns.put_off],
+            rates=[str(each.rate_id) for each in turns.put_off],
+            wakes=[each.wake_at for each in turns.put_off],
+            sinces=[since[each.id] for each in turns.put_off],
+        )
+    moved = {key: end for key, end in tails.items() if before.get(key) != end}
+    fetch(
+        KEEP_CLOCKS,
+        rates=[str(each) for each in caps],
+        turns=[cap.next_at for cap in caps.values()],
+        tail_rates=[str(rate) for rate, _ in moved],
+        tail_tenants=[tenant for _, tenant in moved],
+        tail_ends=list(moved.values()),
+    )
+    return {str(each.id) for each in turns.put_off}
+
+
+def _waiting(row: LeasedRow, woke_at: datetime | None, caps: dict[UUID, Cap], present: float) -> Waiting:
+    # What woke at its turn has waited since it was first put off; anything else is due since it woke.
+    waited = row.turn_at is not None and row.turn_at == woke_at
+    since = row.waits_since if waited else woke_at
+    # A cap that was removed since holds up nothing.
+    standing = [UUID(each) for each in row.caps if UUID(each) in caps]
+    return Waiting(UUID(row.id), row.tenant_id, standing, since.timestamp() if since else present, waited)
