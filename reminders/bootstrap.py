@@ -7,7 +7,9 @@ import secrets
 import socket
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
+from datetime import datetime
 from functools import lru_cache
+from typing import Any
 
 from sqlalchemy.exc import TimeoutError as PoolTimeout
 
@@ -30,7 +32,9 @@ from reminders.ledger.own_secrets import PostgresSecrets
 from reminders.ledger.putting_off import PostgresTurns
 from reminders.ledger.rates import KeptRates
 from reminders.ledger.scanning import PostgresScan
+from reminders.ledger.shadowing import PostgresShadow
 from reminders.ledger.template_versions import TemplateVersions
+from reminders.ledger.tenant_registry import Dispatcher
 from reminders.pipeline.admission import Admission
 from reminders.pipeline.deliver import Deliver, DeliverPolicy, seconds_since_boot
 from reminders.pipeline.finalize import Finalize, RetryPolicy
@@ -38,6 +42,7 @@ from reminders.pipeline.own_secrets import OwnSecrets
 from reminders.pipeline.provider import GuardsPlaces, Provider, can_look_up, template_parts
 from reminders.pipeline.repair import RepairPolicy
 from reminders.pipeline.scan import Scan, ScanPolicy
+from reminders.pipeline.shadow import Shadow
 from reminders.providers import registry
 from reminders.providers.signing import derive_secret
 from reminders.settings import Secret, Settings, load
@@ -103,10 +108,21 @@ def scan_of(settings: Settings, ledger: PostgresScan) -> Scan:
     return Scan(ledger, KombuPublisher(settings), RedisGauge(settings), policy, faults=DATABASE_FAULTS)
 
 
+def dispatcher_of(settings: Settings) -> Dispatcher:
+    """Who this installation is among those of the ledger."""
+    return Dispatcher(settings.dispatcher, settings.new_tenants)
+
+
 @lru_cache(maxsize=1)
 def scan_ledger() -> PostgresScan:
-    settings = installation()
-    return PostgresScan(database(), window=settings.dedup_window, max_wait=settings.max_wait)
+    return scan_ledger_of(installation(), database())
+
+
+def scan_ledger_of(settings: Settings, db: Database, now: datetime | None = None) -> PostgresScan:
+    """The ledger as a scanner of these settings sees it; `now` replaces the database's clock."""
+    return PostgresScan(
+        db, now, window=settings.dedup_window, max_wait=settings.max_wait, dispatcher=dispatcher_of(settings)
+    )
 
 
 @lru_cache(maxsize=1)
@@ -134,6 +150,8 @@ class Channels:
     """Those, ready or not, whose messages are written by templates."""
     deduplicates: Mapping[str, bool] = field(default_factory=dict)
     """Of each that could be loaded, whether its destinations are expected to deduplicate."""
+    loaded: Mapping[str, Provider] = field(default_factory=dict)
+    """All that could be loaded, ready or not: they can write what they would send."""
 
 
 def channels(settings: Settings) -> Channels:
@@ -142,6 +160,7 @@ def channels(settings: Settings) -> Channels:
     faults: dict[str, str] = {}
     formats: dict[str, int] = {}
     deduplicates: dict[str, bool] = {}
+    loaded: dict[str, Provider] = {}
     look_ups: set[str] = set()
     templated: set[str] = set()
     for channel in registry.channels():
@@ -149,6 +168,7 @@ def channels(settings: Settings) -> Channels:
             provider = registry.load(channel, settings)
             formats[channel] = provider.body_format
             deduplicates[channel] = provider.deduplicates
+            loaded[channel] = provider
             if can_look_up(provider):
                 look_ups.add(channel)
             if template_parts(provider):
@@ -160,7 +180,7 @@ def channels(settings: Settings) -> Channels:
             faults[channel] = f"its provider raised {type(error).__name__} when asked whether it is ready"
         else:
             ready[channel] = provider
-    return Channels(ready, faults, formats, frozenset(look_ups), frozenset(templated), deduplicates)
+    return Channels(ready, faults, formats, frozenset(look_ups), frozenset(templated), deduplicates, loaded)
 
 
 def tell_ledger(settings: Settings, db: Database) -> None:
@@ -178,7 +198,7 @@ def deliver_of(settings: Settings, db: Database, *, worker: str) -> Deliver:
     """
     installed = channels(settings)
     allowed = KeptAllowedPlaces(db)
-    for provider in installed.ready.values():
+    for provider in installed.loaded.values():
         if isinstance(provider, GuardsPlaces):
             provider.go_by(allowed.of)
     retry = RetryPolicy(settings.max_attempts, settings.retry_delays, settings.max_wait)
@@ -186,23 +206,24 @@ def deliver_of(settings: Settings, db: Database, *, worker: str) -> Deliver:
         settings.breaker_window, settings.breaker_calls, settings.breaker_share, settings.breaker_open
     )
     finalize = PostgresFinalize(db, worker=worker, disable_after=settings.disable_after, breaker=breaker)
-    claims = PostgresClaims(
-        db,
-        worker=worker,
-        formats=installed.formats,
-        look_ups=installed.look_ups,
-        templated=installed.templated,
-        window=settings.dedup_window,
-        max_wait=settings.max_wait,
-    )
+    given: dict[str, Any] = {
+        "worker": worker,
+        "formats": installed.formats,
+        "look_ups": installed.look_ups,
+        "templated": installed.templated,
+        "window": settings.dedup_window,
+        "dispatcher": dispatcher_of(settings),
+    }
+    templates = TemplateVersions(db)
     return Deliver(
-        claims=claims,
+        claims=PostgresClaims(db, **given, max_wait=settings.max_wait),
         providers=installed.ready.get,
         finalize=Finalize(finalize, retry, DATABASE_FAULTS, Samples(breaker)),
         policy=DeliverPolicy(settings.claim, settings.http_deadline),
         faults=DATABASE_FAULTS,
         secrets=own_secrets_of(settings, db),
-        templates=TemplateVersions(db),
+        templates=templates,
+        shadow=Shadow(PostgresShadow(db, **given), installed.loaded.get, templates, allowed.of),
     )
 
 

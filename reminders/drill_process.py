@@ -27,6 +27,7 @@ from reminders.operate.drills.later import later
 from reminders.pipeline.deliver import Deliver
 from reminders.pipeline.ports import Message, Publisher, RepairMoves, ScanLedger
 from reminders.pipeline.scan import Scan
+from reminders.pipeline.shadow import Shadow
 
 ACCEPTED = 61
 """Messages that the broker takes of a batch in the gap `refused`."""
@@ -181,6 +182,12 @@ def _finalizing(*, before: bool) -> Callable[[Deliver, Gap], Deliver]:
     return wrapped
 
 
+def _shadowing(deliver: Deliver, gap: Gap) -> Deliver:
+    assert isinstance(deliver.shadow, Shadow)
+    ledger: Any = _Stopping(deliver.shadow.ledger, "shadow_if_still_so", gap, before=True)
+    return replace(deliver, shadow=replace(deliver.shadow, ledger=ledger))
+
+
 SCANNER_GAPS: dict[str, Callable[[Scan, Gap], Scan]] = {
     "leased": _leasing,
     "marked": _publishing,
@@ -194,6 +201,7 @@ WORKER_GAPS: dict[str, Callable[[Deliver, Gap], Deliver]] = {
     "claimed": _claiming(before=False),
     "answered": _finalizing(before=True),
     "recorded": _finalizing(before=False),
+    "shadowed": _shadowing,
 }
 HALF_PURGED = "half-purged"
 """The gap of the purge: its first step is committed, its second is not."""

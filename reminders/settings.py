@@ -15,6 +15,7 @@ from typing import Any
 
 from reminders.domain.durations import parse_delays
 from reminders.domain.errors import SettingsError
+from reminders.domain.tenants import MAIN, Mode, read_dispatcher, read_mode
 from reminders.settings_mail import Sender, SmtpServer, sender, smtp_server, unsubscribe_url
 from reminders.settings_values import (
     basic_auth,
@@ -41,7 +42,7 @@ FINALIZE_BUDGET = 5.0
 """Seconds kept free, inside the claim and inside the shutdown grace, for recording an outcome."""
 SHORTEST_RETENTION = 86400.0
 """Seconds for which what has ended is kept at least: `90` for ninety days is a slip that deletes nearly everything."""
-LATER_RELEASES = frozenset({"REDIS_CA", "NEW_TENANTS", "DISPATCHER"})
+LATER_RELEASES = frozenset({"REDIS_CA"})
 """Names the design reserves; they have no effect yet, and a process that sees one says so."""
 
 
@@ -104,6 +105,8 @@ class Settings:
     keys: tuple[Secret, ...] = ()
     """What encrypts secrets in the ledger, newest first."""
     allow_private: bool = False
+    new_tenants: Mode = "live"
+    dispatcher: str = MAIN
     flower_auth: Secret | None = None
     flower_events: str = "all"
     reconcile: Path | None = None
@@ -168,6 +171,8 @@ _PARSERS: dict[str, Callable[[str], Any]] = {
     "unsubscribe_url": unsubscribe_url,
     "keys": lambda text: tuple(map(Secret, encryption_keys(text))),
     "allow_private": switch,
+    "new_tenants": read_mode,
+    "dispatcher": read_dispatcher,
     "flower_auth": _secret(basic_auth),
     "flower_events": events,
     "reconcile": file_name,

@@ -10,6 +10,7 @@ TABLES = (
     "recipients", "preferences", "suppressions", "kind_policies",
     "series", "series_skips", "lateness_policies",
     "calendars", "calendar_entries",
+    "new_tenants", "cohort_members", "tenant_changes", "shadow_deliveries",
     "reconciliation_file_pages", "reconciliation_files",
     "settlement_lines", "reconciliation_rejects", "reconciliation_run_sums", "reconciliation_run_payouts",
     "reconciliation_run_groups", "reconciliation_run_decisions", "reconciliation_decisions", "reconciliation_runs", "settlement_sources",

@@ -3,7 +3,7 @@
 from reminders.ledger.migration_steps import build_index, run
 
 revision = "0019"
-down_revision = "0017"
+down_revision = "0018"
 branch_labels = None
 depends_on = None
 

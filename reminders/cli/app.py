@@ -59,7 +59,12 @@ SECTIONS: dict[str, dict[str, tuple[str, str]]] = {
             "reminders.cli.destination:destination",
             "Destinations: list, show, set, disable, enable, release.",
         ),
-        "tenant": ("reminders.cli.tenant:tenant", "Tenants: what each wants otherwise, and which channels are held."),
+        "tenant": ("reminders.cli.tenant:tenant", "Tenants: off, shadow or live; cohorts; policies; channels held."),
+        "shadow": (
+            "reminders.cli.shadow:shadow",
+            "What tenants in shadow would be sent: list, report, release.",
+        ),
+        "handover": ("reminders.cli.handover:handover", "Give tenants to another dispatcher."),
         "secret": ("reminders.cli.secret:secret", "Signing secrets: rotate, revoke, list, history; keys at rest."),
         "template": ("reminders.cli.template:template", "Templates: add, list, show, preview, activate, check."),
         "notice": ("reminders.cli.notice:notice", "What a person should be told once: list, seen."),

@@ -128,7 +128,8 @@ def _says_something(given: dict[str, Any]) -> bool:
 
 
 def _row(pause: Pause) -> tuple[object, ...]:
-    state = "active" if pause.ended_at is None else f"ended {for_people(pause.ended_at)} by {pause.ended_by}"
+    active = "tenant off" if pause.by_mode else "active"
+    state = active if pause.ended_at is None else f"ended {for_people(pause.ended_at)} by {pause.ended_by}"
     return (pause.id, pause.scope.words(), pause.paused_at, pause.actor, f"{pause.held:,}", state, pause.reason)
 
 

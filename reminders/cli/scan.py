@@ -18,7 +18,6 @@ from reminders.cli.session import session
 from reminders.cli.status import why_broker_is_away
 from reminders.cli.values import json_option
 from reminders.domain.errors import InvalidInput, ServiceUnavailable
-from reminders.ledger.scanning import PostgresScan
 
 
 @click.command(short_help="Lease and publish what is due, without waiting for a tick.")
@@ -37,7 +36,7 @@ def scan(context: click.Context, *, hold: bool, now: str | None, as_json: bool) 
         if away is not None:
             raise ServiceUnavailable(f"Redis does not answer: {away}\nNothing was leased. Check REDIS_URL.")
         settings = ledger.settings
-        found = PostgresScan(ledger.database, instant, window=settings.dedup_window, max_wait=settings.max_wait)
+        found = bootstrap.scan_ledger_of(settings, ledger.database, instant)
         scanner = bootstrap.scan_of(settings, found)
         if hold:
             # In a thread: a signal's handler that sets an event in the thread that waits for it may wait for itself.

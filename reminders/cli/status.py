@@ -90,6 +90,7 @@ def _print_for_people(found: dict[str, Any]) -> None:
             ("in flight", f"{found['in_flight']:,}"),
             ("held", f"{found['held']:,}"),
             *pauses_for_people(found["pauses"]),
+            ("tenants", _tenants_for_people(found)),
             *drains_for_people(found["drains"]),
             *rates_for_people(found["rates"]),
             (
@@ -108,6 +109,14 @@ def _print_for_people(found: dict[str, Any]) -> None:
             *_broker_for_people(found),
         ]
     )
+
+
+def _tenants_for_people(found: dict[str, Any]) -> str | None:
+    """Nothing where all are live and of one dispatcher."""
+    modes, dispatchers = found["tenants"], found["dispatchers"]
+    told = [_listed(modes, "{count:,} {name}")] if modes["off"] or modes["shadow"] else []
+    told += [_listed(dispatchers, "{count:,} of {name}")] if len(dispatchers) > 1 else []
+    return "; ".join(told) or None
 
 
 def _reconciliation_for_people(found: dict[str, Any] | None) -> str | None:

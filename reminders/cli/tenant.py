@@ -1,4 +1,4 @@
-"""`reminders tenant`: what tenants want otherwise than the installation, and which of their channels are held."""
+"""`reminders tenant`: their modes, what they want otherwise than the installation, and which of their channels are held."""
 
 from __future__ import annotations
 
@@ -10,13 +10,16 @@ from reminders.cli.lateness import lateness
 from reminders.cli.printing import print_fields, print_json, print_table
 from reminders.cli.session import session
 from reminders.cli.tenant_allow import allow
+from reminders.cli.tenant_cohort import cohort
 from reminders.cli.tenant_kinds import kind_of_tenant
+from reminders.cli.tenant_mode import change_mode, mode_options, modes, standing_fields, standing_for_people
 from reminders.cli.values import json_option, limit_option
 from reminders.domain.durations import parse_delays
 from reminders.domain.errors import InvalidInput
 from reminders.domain.request import checked_text
 from reminders.ledger.destination_state import release_channel
 from reminders.ledger.tenant_policies import ALL_CHANNELS, TenantChannel, known, set_policy
+from reminders.ledger.tenant_standing import TenantStanding, standing
 from reminders.providers import registry
 
 DEFAULT: Literal["default"] = "default"
@@ -31,10 +34,13 @@ def tenant() -> None:
 tenant.add_command(lateness)
 tenant.add_command(allow)
 tenant.add_command(kind_of_tenant)
+tenant.add_command(cohort)
+tenant.add_command(modes)
 
 
-@tenant.command("set", short_help="Set a tenant's policies.")
-@click.argument("tenant_id", metavar="TENANT")
+@tenant.command("set", short_help="Turn tenants off, to shadow or live; or set a tenant's policies.")
+@click.argument("tenant_id", metavar="[TENANT]", required=False)
+@mode_options
 @click.option("--channel", help="Over this channel only; without it, over all that have no word of their own.")
 @click.option(
     "--on-unknown",
@@ -43,38 +49,55 @@ tenant.add_command(kind_of_tenant)
 )
 @click.option("--retry-delays", metavar="5s,1m,...|default", help="Delays between attempts; the last one ever after.")
 @json_option
+@click.pass_context
 def set_tenant(
-    tenant_id: str,
+    context: click.Context,
+    /,
+    tenant_id: str | None,
     *,
     channel: str | None,
     on_unknown: Literal["look_up", "review", "default"] | None,
     retry_delays: str | None,
     as_json: bool,
+    **moving: Any,
 ) -> None:
-    """Set what happens to a tenant's reminders after attempts that failed or whose outcome is unknown.
+    """Turn a tenant, or with --cohort all tenants of a cohort, off, to shadow or live; or set what happens after attempts.
 
-    Claims from now on go by it; what is left out stays as it is. Where a channel cannot look a key up, `look_up` means
+    With --mode `off` nothing is claimed and what comes due is held; with `shadow` everything is decided and nothing sent:
+    what would have been is written to the ledger of shadows, and is not sent when the tenant goes live. The command
+    returns once nothing can be sent any more that the mode forbids, and says how many claims are open.
+
+    The policies say what happens to a tenant's reminders after attempts that failed or whose outcome is unknown. Claims from now on go by it; what is left out stays as it is. Where a channel cannot look a key up, `look_up` means
     `review`. `review` for all channels is not softened by a channel's own word.
     """
+    policies = any(given is not None for given in (channel, on_unknown, retry_delays))
+    if moving["mode"] is not None and not policies:
+        change_mode(context, tenant_id, as_json=as_json, **moving)
+        return
+    if any(given is not None for given in moving.values()):
+        raise click.UsageError("Give --mode, with what belongs to it, or policies; not both.")
+    if tenant_id is None:
+        raise click.UsageError("Missing argument 'TENANT'.")
     if on_unknown is None and retry_delays is None:
-        raise click.UsageError("Give --on-unknown, --retry-delays or both.")
+        raise click.UsageError("Give --mode, --on-unknown or --retry-delays.")
     whose = checked_text("tenant_id", tenant_id)
     with session() as ledger:
         delays = _read_delays(retry_delays, ledger.settings.max_wait)
         set_policy(ledger.database, whose, _read_channel(channel), on_unknown=on_unknown, retry_delays=delays)
         found = known(ledger.database, tenant=whose, limit=MOST_ROWS)
-    _print(whose, found, as_json=as_json)
+    _print(whose, found, None, as_json=as_json)
 
 
 @tenant.command("show", short_help="Show one tenant's policies and holds.")
 @click.argument("tenant_id", metavar="TENANT")
 @json_option
 def show_tenant(tenant_id: str, *, as_json: bool) -> None:
-    """Show what is set for one tenant, and which of its channels are held. Nothing set is no error."""
+    """Show one tenant's mode and dispatcher, what is set for it, and which of its channels are held. Nothing set is no error."""
     whose = checked_text("tenant_id", tenant_id)
     with session() as ledger:
         found = known(ledger.database, tenant=whose, limit=MOST_ROWS)
-    _print(whose, found, as_json=as_json)
+        stands = standing(ledger.database, tenant=whose, limit=1)
+    _print(whose, found, stands[0] if stands else None, as_json=as_json)
 
 
 @tenant.command("list", short_help="List policies and holds of all tenants.")
@@ -137,10 +160,14 @@ def _fields(found: TenantChannel) -> dict[str, Any]:
     return {name: getattr(found, name) for name in names}
 
 
-def _print(whose: str, found: list[TenantChannel], *, as_json: bool) -> None:
+def _print(whose: str, found: list[TenantChannel], stands: TenantStanding | None, *, as_json: bool) -> None:
     if as_json:
-        print_json({"tenant_id": whose, "policies": [_fields(each) for each in found]})
-    elif found:
+        about = {} if stands is None else standing_fields(stands)
+        print_json({**about, "tenant_id": whose, "policies": [_fields(each) for each in found]})
+        return
+    if stands is not None:
+        print_fields(standing_for_people(stands))
+    if found:
         _print_rows(found)
     else:
         print(

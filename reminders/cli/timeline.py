@@ -82,6 +82,10 @@ def why(history: History) -> str:
             return f"it was not sent before it expired ({_at(reminder.expires_at or reminder.due_at)})"
         case "suppressed":
             return f"it was not sent: {standing.suppressed_reason} ({standing.suppressed_by}); only a reschedule revives it"
+        case "shadowed":
+            return (
+                "its tenant was in shadow: it was decided, and not sent; `reminders shadow release` sends it after all"
+            )
         case other:
             return f"it is {other}"
 
@@ -111,6 +115,9 @@ def _why_pending(history: History, *, late: bool, wake: str) -> str:
 def _why_held(history: History) -> str:
     standing = history.standing
     said = f"pause {standing.pause_id} by {standing.pause_actor} holds it: {standing.pause_reason}"
+    if standing.tenant_off and standing.pause_ended_at is None:
+        back = f"`reminders tenant set {history.reminder.tenant_id} --mode live` sends it"
+        return f"its tenant is off, by {standing.pause_actor}: {standing.pause_reason}; {back}"
     if standing.drain_stopped_at is not None:
         return f"{said}; that drain was stopped {_at(standing.drain_stopped_at)}: `reminders resume {standing.pause_id}` lets it go"
     if standing.pause_ended_at is None:

@@ -1,7 +1,7 @@
 """Every move that a status can make, as data: from, to, under which guard, by whom.
 
 The moves themselves are guarded statements of the ledger; a test compares what Postgres saw with these tables, and the
-documentation shows them. A status that no move enters is reserved for a later release.
+documentation shows them.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ DeliveryStatus = Literal[
 
 LIVE: frozenset[ReminderStatus] = frozenset({"pending", "leased", "published", "sending", "held"})
 TERMINAL: frozenset[ReminderStatus] = frozenset({"delivered", "suppressed", "cancelled", "expired", "shadowed", "dead"})
-"""Ends by themselves. A person's `reschedule`, `redrive`, `discard`, `resolve` or `cancel`, an edit of its series, or a success that is reported late, leads out."""
+"""Ends by themselves. A person's `reschedule`, `release`, `redrive`, `discard`, `resolve` or `cancel`, an edit of its series, or a success that is reported late, leads out."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,8 +64,13 @@ REMINDER_TRANSITIONS: tuple[Transition, ...] = _moves(
     ("pending", "suppressed", "it has waited too long, and a suppression or a preference forbids it, no earlier attempt is unknown", "scan: give up"),
     ("leased", "suppressed", "a suppression or a preference forbids it, no earlier attempt is unknown", "scan: give up; deliver: refused claim"),
     ("published", "suppressed", "a suppression or a preference forbids it, no earlier attempt is unknown", "scan: give up; deliver: refused claim"),
-    ("leased", "dead", "its destination is disabled; or an earlier attempt is unknown, and `expires_at` or the deduplication window has passed, or it was cancelled or suppressed; or it has waited too long", "scan: give up; deliver: refused claim; cancel"),
-    ("published", "dead", "its destination is disabled; or an earlier attempt is unknown, and `expires_at` or the deduplication window has passed, or it was cancelled or suppressed; or it has waited too long", "scan: give up; deliver: refused claim; cancel"),
+    ("leased", "dead", "its destination is disabled; or an earlier attempt is unknown, and `expires_at` or the deduplication window has passed, or it was cancelled or suppressed, or its tenant is in shadow; or it has waited too long", "scan: give up; deliver: refused claim; cancel"),
+    ("published", "dead", "its destination is disabled; or an earlier attempt is unknown, and `expires_at` or the deduplication window has passed, or it was cancelled or suppressed, or its tenant is in shadow; or it has waited too long", "scan: give up; deliver: refused claim; cancel"),
+    ("leased", "shadowed", "its tenant is in shadow, and it would be called for, or would be a dead letter; no earlier attempt is unknown", "deliver: shadow, refused claim; scan: give up"),
+    ("published", "shadowed", "its tenant is in shadow, and it would be called for, or would be a dead letter; no earlier attempt is unknown", "deliver: shadow, refused claim; scan: give up"),
+    ("pending", "shadowed", "its tenant is in shadow, and it has waited too long; no earlier attempt is unknown", "scan: give up"),
+    ("shadowed", "pending", "its tenant is not in shadow, and it has not expired; or rescheduled", "shadow release; reschedule"),
+    ("shadowed", "cancelled", "nothing was sent", "cancel"),
     ("pending", "delivered", "`expires_at` has passed, but an earlier attempt's success came late", "scan: give up"),
     ("leased", "delivered", "an earlier attempt's success came late", "scan: give up; deliver: refused claim"),
     ("published", "delivered", "an earlier attempt's success came late", "scan: give up; deliver: refused claim"),
@@ -76,12 +81,12 @@ REMINDER_TRANSITIONS: tuple[Transition, ...] = _moves(
     ("expired", "cancelled", "no attempt is unknown", "cancel"),
     ("pending", "dead", "an earlier attempt is unknown, and `expires_at` has passed or it was cancelled; or it has waited too long", "scan: give up; cancel"),
     ("pending", "pending", "no attempt is unknown; or its destination is held; or a cap has turns to give", "scan: lease, hurry; reschedule; series: move"),
-    ("leased", "pending", "no attempt is unknown; or its destination or channel is held, or its user has quiet hours, or a cap has no turn for it", "scan: lease, limits; deliver: refused token, refused claim; reschedule; series: move"),
-    ("published", "pending", "no attempt is unknown; or its destination or channel is held, or its user has quiet hours, or a cap has no turn for it", "scan: lease; deliver: refused token, refused claim; reschedule; series: move"),
-    ("pending", "held", "a pause covers it, or a drain works it off", "scan: lease"),
-    ("leased", "held", "a pause covers it", "scan: lease; deliver: refused claim"),
-    ("published", "held", "a pause covers it", "scan: lease; deliver: refused claim"),
-    ("held", "held", "its pause has ended and another one covers it", "scan: release"),
+    ("leased", "pending", "no attempt is unknown; or its destination or channel is held, or its user has quiet hours, or a cap has no turn for it; or its tenant was handed over; or, in shadow, this worker lacks its channel", "scan: lease, limits; deliver: refused token, refused claim, shadow; handover; reschedule; series: move"),
+    ("published", "pending", "no attempt is unknown; or its destination or channel is held, or its user has quiet hours, or a cap has no turn for it; or its tenant was handed over; or, in shadow, this worker lacks its channel", "scan: lease; deliver: refused token, refused claim, shadow; handover; reschedule; series: move"),
+    ("pending", "held", "a pause covers it, or its tenant is off, or a drain works it off", "scan: lease"),
+    ("leased", "held", "a pause covers it, or its tenant is off", "scan: lease; deliver: refused claim"),
+    ("published", "held", "a pause covers it, or its tenant is off", "scan: lease; deliver: refused claim"),
+    ("held", "held", "its pause has ended and another one covers it, or its tenant is off", "scan: release"),
     ("held", "pending", "its pause has ended and no other one covers it; or no attempt is unknown", "scan: release; reschedule; series: move"),
     ("held", "cancelled", "no attempt is unknown", "cancel; series: withdraw"),
     ("held", "expired", "`expires_at` has passed, no earlier attempt is unknown", "scan: give up"),
@@ -108,9 +113,9 @@ DELIVERY_TRANSITIONS: tuple[Transition, ...] = _moves(
     ("retrying", "expired", "`expires_at` has passed, no attempt is unknown", "scan: give up; deliver: refused claim"),
     ("retrying", "suppressed", "a suppression or a preference forbids it, no attempt is unknown", "scan: give up; deliver: refused claim"),
     ("retrying", "dead", "its destination is disabled or it has waited too long, no attempt is unknown", "scan: give up; deliver: refused claim"),
-    ("retrying", "unknown", "an attempt is unknown, and it expired, waited too long, left the deduplication window, was cancelled or suppressed, or its destination is disabled", "scan: give up; deliver: refused claim; cancel; repair"),
+    ("retrying", "unknown", "an attempt is unknown, and it expired, waited too long, left the deduplication window, was cancelled or suppressed, or its destination is disabled, or its tenant is in shadow", "scan: give up; deliver: refused claim; cancel; repair"),
     ("retrying", "cancelled", "no attempt is unknown", "cancel; repair"),
-    ("retrying", "superseded", "no attempt is unknown", "reschedule"),
+    ("retrying", "superseded", "no attempt is unknown; or, of these, its tenant is in shadow", "reschedule; deliver: shadow, refused claim; scan: give up"),
     ("dead", "cancelled", "no attempt is unknown; or its letter is resolved as not sent, and cancellation was requested", "cancel; repair; resolve"),
     ("unknown", "cancelled", "its letter is resolved as not sent, and cancellation was requested", "resolve"),
     ("unknown", "dead", "its letter is resolved as not sent", "resolve"),

@@ -22,6 +22,7 @@ from reminders.ledger.audit_secrets import SECRETS
 from reminders.ledger.audit_series import SERIES
 from reminders.ledger.audit_settlements import SETTLEMENTS
 from reminders.ledger.audit_templates import TEMPLATES
+from reminders.ledger.audit_tenants import TENANTS
 from reminders.ledger.caller import fetch
 from reminders.ledger.database import Database, Row
 
@@ -37,6 +38,7 @@ CHECKS: tuple[Check, ...] = (
     *CONSENT,
     *SERIES,
     *SETTLEMENTS,
+    *TENANTS,
 )
 
 # Read only, so that it may run on a replica, and all checks see one moment. Every time is Postgres's own. Compiling a

@@ -23,6 +23,7 @@ WHERE (r.status = 'live' OR r.finished_at >= :since) AND d.status IS DISTINCT FR
       WHEN 'retrying' THEN r.status <> 'live'
       WHEN 'unknown' THEN r.status NOT IN ('dead', 'cancelled')
       WHEN 'expired' THEN r.status NOT IN ('expired', 'cancelled')
+      WHEN 'superseded' THEN r.status NOT IN ('shadowed', 'cancelled')
       ELSE r.status <> n.status END""",
         "Read `reminders show ID` and the attempts; where the delivery is `delivered` and the reminder still lives, cancel "
         "the reminder before it is sent again.",
@@ -60,7 +61,7 @@ SELECT n.reminder_id, n.delivery_key, 'uncertain since ' || n.uncertain_since ||
 FROM {s}.notification_deliveries n LEFT JOIN {s}.reminders r ON r.delivery_key = n.delivery_key AND r.id = n.reminder_id
 WHERE n.uncertain_since IS NOT NULL AND n.finished_at >= :since
   AND (n.status IN ('delivered', 'cancelled', 'expired', 'suppressed', 'superseded') OR n.letter_kind = 'destination'
-       OR r.status IN ('delivered', 'cancelled', 'expired', 'suppressed'))""",
+       OR r.status IN ('delivered', 'cancelled', 'expired', 'suppressed', 'shadowed'))""",
         "Somebody may have got what counts as not sent: ask the receiver for the key, and tell the owner.",
     ),
     Check(

@@ -30,14 +30,15 @@ RULES = {"look_ups": "text[]", "window": "float8"}
 """The parameters of the rules."""
 
 # Standing reasons not to call, although the message is the right one. What is unknown is repeated only while the
-# destination remembers the key; asking the far side for the key needs no such memory. Consent goes last: it costs most.
+# destination remembers the key; asking the far side for the key needs no such memory. In shadow nobody is called, and it must
+# not be forgotten. Consent goes last: it costs most.
 ENDS = f"""COALESCE(r.expires_at <= (SELECT now FROM t) OR d.give_up_at <= (SELECT now FROM t)
             OR n.confirmed_late_at IS NOT NULL OR p.disabled_at IS NOT NULL
             OR n.uncertain_since IS NOT NULL
-               AND CASE {ON_UNKNOWN}
+               AND CASE WHEN qt.mode = 'shadow' THEN true ELSE CASE {ON_UNKNOWN}
                    WHEN 'repeat' THEN n.uncertain_since <= (SELECT now FROM t) - make_interval(secs => :window)
                    WHEN 'look_up' THEN false
-                   ELSE true END OR {SUPPRESSED}, false)"""
+                   ELSE true END END OR {SUPPRESSED}, false)"""
 
 SECRET_MARK = "NULLIF(concat(p.secret_mark, '/', qc.secret_mark), '/')"  # noqa: S105 (an expression, not a secret)
 """What stands for the secrets of the destination's and the tenant's own; null for nearly everyone."""

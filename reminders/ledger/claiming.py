@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from datetime import datetime
 from typing import Any
 from uuid import UUID
@@ -12,11 +12,13 @@ from reminders.ledger.claim_rules import DELAYS, ENDS, HELD, ON_UNKNOWN, PLACE, 
 from reminders.ledger.database import Database, Row
 from reminders.ledger.delivery_columns import COLUMNS, delivery_of
 from reminders.ledger.ending import DEDUP_WINDOW, end_without_call
+from reminders.ledger.ownership import MAY_CALL, OURS, OWNER, THIS_EPOCH
 from reminders.ledger.pause_rules import HOLD_IF_PAUSED, PAUSED
 from reminders.ledger.putting_off import MAX_WAIT, PUT_OFF_IF_HELD
 from reminders.ledger.quiet_parking import park_if_quiet
 from reminders.ledger.statement import Statement
 from reminders.ledger.template_choice import CHOSEN
+from reminders.ledger.tenant_registry import ALONE, PASS_ON_IF_HANDED_OVER, Dispatcher, register
 from reminders.pipeline.ports import Claim
 
 _CLAIMED = f"""SELECT d.claim_number, d.claimed_at, d.on_unknown, d.uncertain_since, d.body_format, d.body_hash, d.template_id::text,
@@ -32,7 +34,7 @@ CLAIM = Statement(
     f"""
 WITH t AS MATERIALIZED (SELECT COALESCE(:now, clock_timestamp()) AS now),
 held AS MATERIALIZED (
-    SELECT id, delivery_key, attempts, give_up_at FROM {{s}}.due
+    SELECT id, delivery_key, attempts, give_up_at, epoch FROM {{s}}.due
     WHERE id = :id AND delivery_key = :key AND status IN ('leased', 'published')
     FOR NO KEY UPDATE SKIP LOCKED
 ), r AS MATERIALIZED (
@@ -41,7 +43,7 @@ held AS MATERIALIZED (
     FROM held d
     JOIN {{s}}.reminders r ON r.id = d.id
     {PLACE}
-    WHERE NOT {ENDS} AND NOT {HELD} AND NOT {PAUSED} AND NOT {QUIET}
+    WHERE {MAY_CALL} AND NOT {ENDS} AND NOT {HELD} AND NOT {PAUSED} AND NOT {QUIET}
 ), moved AS (
     UPDATE {{s}}.due d
     SET status = 'sending', wake_at = (SELECT now FROM t) + make_interval(secs => :seconds)
@@ -63,7 +65,7 @@ held AS MATERIALIZED (
     RETURNING n.*
 )
 {_CLAIMED}""",
-    {**RULES, "key": "text", "now": "timestamptz", "id": "uuid", "seconds": "float8", "token": "uuid", "worker": "text", "formats": "jsonb", "templated": "text[]"},
+    {**RULES, **OWNER, "key": "text", "now": "timestamptz", "id": "uuid", "seconds": "float8", "token": "uuid", "worker": "text", "formats": "jsonb", "templated": "text[]"},
 )  # fmt: skip
 
 # The claim's reply was lost with its connection: whoever still has the token learns what it was.
@@ -88,15 +90,18 @@ REFUSAL = Statement(
     "refusal",
     f"""
 WITH t AS MATERIALIZED (SELECT COALESCE(:now, clock_timestamp()) AS now)
-SELECT r.status, d.status, d.delivery_key = :key, r.delivery_key = :key, {ENDS}, {PAUSED}, {HELD}, {QUIET}
+SELECT r.status, d.status, d.delivery_key = :key, r.delivery_key = :key, {ENDS}, {PAUSED}, {HELD}, {QUIET},
+       {OURS}, {THIS_EPOCH}, r.tenant_id, qt.mode, COALESCE(qt.mode, :new_tenants)
 FROM {{s}}.reminders r
 LEFT JOIN {{s}}.due d ON d.id = r.id
     {PLACE}
 WHERE r.id = :id
 """,
-    {**RULES, "key": "text", "now": "timestamptz", "id": "uuid"},
+    {**RULES, **OWNER, "key": "text", "now": "timestamptz", "id": "uuid"},
 )
 
+SHADOW = "shadow"
+"""The refusal of what is not sent because its tenant is in shadow, although nothing else stands against it."""
 _PASSED_ON = {"pending": "parked", "sending": "claimed", "held": "paused"}
 """What a message is told whose reminder is not leased or published any more, by the status in `due`."""
 
@@ -106,7 +111,8 @@ class PostgresClaims:
 
     `formats` is the body format that a first claim pins, by channel; `look_ups` names the channels that can look a key
     up, `templated` those whose messages are written by templates; `window` is the seconds for which destinations that
-    deduplicate remember a key, `max_wait` those for which a reminder may be put off in all.
+    deduplicate remember a key, `max_wait` those for which a reminder may be put off in all. Claims are those of
+    `dispatcher`'s workers.
     """
 
     def __init__(
@@ -119,12 +125,14 @@ class PostgresClaims:
         templated: Iterable[str] = (),
         window: float = DEDUP_WINDOW,
         max_wait: float = MAX_WAIT,
+        dispatcher: Dispatcher = ALONE,
         now: datetime | None = None,
     ) -> None:
         self._db = database
         self._worker = worker
         self._formats = json.dumps(dict(formats))
         self._rules: dict[str, Any] = {"look_ups": sorted(look_ups), "window": window}
+        self._dispatcher = dispatcher
         self._templated = sorted(templated)
         self._max_wait = max_wait
         self._now = now
@@ -142,6 +150,7 @@ class PostgresClaims:
             formats=self._formats,
             templated=self._templated,
             **self._rules,
+            **self._dispatcher.given(),
         )
         return _claim(reminder_id, delivery_key, rows[0]) if rows else None
 
@@ -153,16 +162,18 @@ class PostgresClaims:
     def refusal(self, reminder_id: UUID, delivery_key: str) -> str:
         """Why there is no claim: `busy` (locked by somebody), or a reason that makes the message superfluous."""
         given = {"now": self._now, "id": str(reminder_id), "key": delivery_key, **self._rules}
-        rows = self._db.fetch(REFUSAL, **given)
+        rows = self._db.fetch(REFUSAL, **given, **self._dispatcher.given())
         if not rows:
             return "gone"
-        ledger_status, live, live_key_matches, key_matches, ends, paused, held, quiet = rows[0]
+        ledger_status, live, live_key_matches, key_matches, ends, paused, held, quiet, *tenant = rows[0]
         if not key_matches or (live is not None and not live_key_matches):
             return "superseded"
         if live is None:
             return str(ledger_status)
         if live in _PASSED_ON:
             return _PASSED_ON[live]
+        if (elsewhere := self._of_tenant(reminder_id, delivery_key, tenant)) is not None:
+            return elsewhere
         if ends:
             ended = end_without_call(self._db, [reminder_id], now=self._now, **self._rules)
             return ended[0] if ended else "busy"
@@ -172,7 +183,22 @@ class PostgresClaims:
         if held:
             put_off = self._db.fetch(PUT_OFF_IF_HELD, **given, max_wait=self._max_wait)
             return str(put_off[0][0]) if put_off else "busy"
-        return park_if_quiet(self._db, reminder_id, delivery_key, now=self._now, **self._rules) if quiet else "busy"
+        if quiet:
+            return park_if_quiet(self._db, reminder_id, delivery_key, now=self._now, **self._rules)
+        return SHADOW if tenant[4] == SHADOW else "busy"
+
+    def _of_tenant(self, reminder_id: UUID, delivery_key: str, tenant: Sequence[Any]) -> str | None:
+        """What becomes of a message because of whose the tenant is; None if it is this dispatcher's, and of this epoch."""
+        ours, this_epoch, tenant_id, mode, _ = tenant
+        if not this_epoch:
+            moved = self._db.fetch(PASS_ON_IF_HANDED_OVER, now=self._now, id=str(reminder_id), key=delivery_key)
+            return str(moved[0][0]) if moved else "busy"
+        if not ours:
+            return "another_dispatchers"
+        if mode is None and self._dispatcher.new_tenants != "live":
+            register(self._db, [tenant_id], self._dispatcher)
+            return "busy"
+        return None
 
 
 def _claim(reminder_id: UUID, delivery_key: str, row: Row) -> Claim:

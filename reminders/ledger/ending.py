@@ -10,6 +10,7 @@ from reminders.domain.identity import uuid7
 from reminders.ledger.claim_rules import ENDS, PLACE, RULES
 from reminders.ledger.consent_rules import SUPPRESSED_BY, reason_of
 from reminders.ledger.database import Database
+from reminders.ledger.shadow_rows import shadow_of_ended
 from reminders.ledger.statement import Statement
 
 DEDUP_WINDOW = 7 * 86400.0
@@ -26,7 +27,7 @@ found AS MATERIALIZED (
     SELECT d.id, d.delivery_key, d.attempts, wanted.letter_id, r.expires_at <= (SELECT now FROM t) AS expired,
            d.give_up_at <= (SELECT now FROM t) AS given_up, p.disabled_at IS NOT NULL AS disabled,
            n.uncertain_since IS NOT NULL AS uncertain, n.confirmed_late_at IS NOT NULL AS confirmed,
-           {SUPPRESSED_BY} AS suppressed_by
+           {SUPPRESSED_BY} AS suppressed_by, COALESCE(qt.mode = 'shadow', false) AS shadow
     FROM unnest(:ids, :letter_ids) AS wanted (id, letter_id)
     JOIN {{s}}.due d ON d.id = wanted.id
     JOIN {{s}}.reminders r ON r.id = d.id
@@ -35,14 +36,23 @@ found AS MATERIALIZED (
     FOR NO KEY UPDATE OF d, r SKIP LOCKED
 ), ended AS (
     SELECT *, CASE WHEN confirmed THEN 'delivered' WHEN NOT uncertain AND expired THEN 'expired'
-                   WHEN NOT uncertain AND suppressed_by IS NOT NULL THEN 'suppressed' ELSE 'dead' END AS status,
-           CASE WHEN uncertain THEN 'unknown' ELSE 'destination' END AS letter
+                   WHEN NOT uncertain AND suppressed_by IS NOT NULL THEN 'suppressed'
+                   WHEN NOT uncertain AND shadow THEN 'shadowed' ELSE 'dead' END AS status,
+           CASE WHEN uncertain THEN 'unknown' ELSE 'destination' END AS letter,
+           CASE WHEN expired THEN 'expired while the outcome of an earlier attempt is unknown'
+                WHEN suppressed_by IS NOT NULL
+                THEN 'suppressed while the outcome of an earlier attempt is unknown: ' || {reason_of("suppressed_by")}
+                WHEN disabled THEN 'its destination is disabled'
+                WHEN given_up THEN 'its destination was not to be called for as long as a reminder may wait'
+                WHEN shadow THEN 'its tenant is in shadow while the outcome of an earlier attempt is unknown'
+                ELSE 'the outcome of an earlier attempt is unknown and the destination may not know its key any more' END AS why
     FROM found
 ), gone AS (
     DELETE FROM {{s}}.due USING ended WHERE due.id = ended.id
 ), delivery AS (
     UPDATE {{s}}.notification_deliveries n
-    SET status = CASE WHEN ended.status = 'dead' AND ended.uncertain THEN 'unknown' ELSE ended.status END,
+    SET status = CASE WHEN ended.status = 'dead' AND ended.uncertain THEN 'unknown' WHEN ended.status = 'shadowed' THEN 'superseded'
+                      ELSE ended.status END,
         letter_kind = CASE ended.status WHEN 'dead' THEN ended.letter END,
         uncertain_since = CASE ended.status WHEN 'dead' THEN n.uncertain_since END, finished_at = (SELECT now FROM t)
     FROM ended WHERE n.delivery_key = ended.delivery_key
@@ -51,17 +61,12 @@ found AS MATERIALIZED (
     SELECT letter_id, id, delivery_key, letter,
            CASE WHEN expired THEN 'expired_while_uncertain' WHEN suppressed_by IS NOT NULL THEN 'suppressed_while_uncertain'
                 WHEN disabled THEN 'destination_disabled'
-                WHEN given_up THEN 'waited_too_long' ELSE 'not_repeatable' END,
-           CASE WHEN expired THEN 'expired while the outcome of an earlier attempt is unknown'
-                WHEN suppressed_by IS NOT NULL
-                THEN 'suppressed while the outcome of an earlier attempt is unknown: ' || {reason_of("suppressed_by")}
-                WHEN disabled THEN 'its destination is disabled'
-                WHEN given_up THEN 'its destination was not to be called for as long as a reminder may wait'
-                ELSE 'the outcome of an earlier attempt is unknown and the destination may not know its key any more' END,
+                WHEN given_up THEN 'waited_too_long' WHEN shadow THEN 'shadowed_while_uncertain' ELSE 'not_repeatable' END,
+           why,
            attempts
     FROM ended WHERE status = 'dead'
     ON CONFLICT (reminder_id) WHERE state = 'open' DO NOTHING
-)
+), {shadow_of_ended()}
 UPDATE {{s}}.reminders r
 SET status = ended.status, finished_at = (SELECT now FROM t),
     last_outcome = CASE ended.status WHEN 'delivered' THEN 'delivered' ELSE r.last_outcome END,

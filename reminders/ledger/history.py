@@ -22,7 +22,7 @@ WITH consent AS (SELECT {SUPPRESSED_BY} AS refused_by FROM {{s}}.reminders r WHE
 SELECT clock_timestamp(), r.destination_id::text, r.cancel_requested_at, d.route, n.status, n.claim_number, n.claimed_at, n.claimed_until,
        n.worker, n.on_unknown, n.uncertain_since, n.confirmed_late_at, n.provider_reference,
        GREATEST(p.hold_until, c.hold_until), CASE WHEN p.hold_until > c.hold_until THEN p.hold_reason ELSE COALESCE(c.hold_reason, p.hold_reason) END,
-       d.held_at, z.id::text, z.reason, z.actor, z.ended_at, n.template_id::text, v.tenant_id, v.locale, v.version,
+       d.held_at, z.id::text, z.reason, z.actor, z.ended_at, z.by_mode, n.template_id::text, v.tenant_id, v.locale, v.version,
        CASE WHEN d.status = 'pending' AND d.quiet_until = d.wake_at THEN d.quiet_until END, r.suppressed_by::text, r.suppressed_reason,
        CASE WHEN r.status = 'live' THEN {reason_of("(SELECT refused_by FROM consent)")} END,
        CASE WHEN {WAITS} THEN concat_ws(' ', 'cap', x.id, 'of', COALESCE('tenant ' || x.tenant_id, 'channel ' || x.channel, 'destination ' || x.destination_id)) END,
@@ -78,6 +78,8 @@ class Standing:
     pause_reason: str | None
     pause_actor: str | None
     pause_ended_at: datetime | None
+    tenant_off: bool | None
+    """Whether that pause is there because its tenant is off."""
     template_id: str | None
     """The version of a template that the first attempt pinned; null, as the rest of it, for channels without templates."""
     template_tenant: str | None

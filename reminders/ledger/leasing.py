@@ -5,9 +5,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 from uuid import UUID
 
-from reminders.domain.lanes import SEPARATOR
+from reminders.domain.lanes import SEPARATOR, tenant_of
 from reminders.ledger.database import Row
 from reminders.ledger.holding import SPREAD
+from reminders.ledger.ownership import EPOCH_OF_LANE, OWNS_LANE, SHARED
 from reminders.ledger.pause_rules import ACTIVE, FITS, WAIT_LEFT
 from reminders.ledger.statement import Statement
 from reminders.pipeline.ports import Leased, Message
@@ -40,7 +41,7 @@ SET status = CASE WHEN picked.hold_id IS NOT NULL THEN 'held' WHEN picked.held_u
     give_up_at = CASE WHEN picked.hold_id IS NOT NULL THEN picked.expires_at
                       WHEN picked.held_until IS NULL THEN d.give_up_at
                       ELSE LEAST(d.give_up_at, (SELECT now FROM t) + make_interval(secs => :max_wait)) END,
-    hold_id = picked.hold_id, held_at = CASE WHEN picked.drain_until IS NOT NULL THEN picked.wake_at WHEN picked.hold_id IS NOT NULL THEN (SELECT now FROM t) END,
+    epoch = {EPOCH_OF_LANE}, hold_id = picked.hold_id, held_at = CASE WHEN picked.drain_until IS NOT NULL THEN picked.wake_at WHEN picked.hold_id IS NOT NULL THEN (SELECT now FROM t) END,
     wait_left = CASE WHEN picked.hold_id IS NOT NULL THEN {WAIT_LEFT} END"""
 
 _LEASING = {
@@ -57,7 +58,8 @@ LEASE = Statement(
     "lease",
     f"""
 WITH {T}, found AS MATERIALIZED (
-    SELECT d.id, d.wake_at, p.hold_until AS held_until FROM {{s}}.due d {_HELD} WHERE {_READY}
+    SELECT d.id, d.wake_at, p.hold_until AS held_until FROM {{s}}.due d {_HELD}
+    WHERE {_READY} AND (NOT (SELECT {SHARED}) OR {OWNS_LANE})
     ORDER BY d.wake_at LIMIT :limit
     FOR NO KEY UPDATE OF d SKIP LOCKED
 ), picked AS (
@@ -67,7 +69,7 @@ WITH {T}, found AS MATERIALIZED (
 FROM picked WHERE d.id = picked.id
 RETURNING d.id::text, d.delivery_key, d.route, d.lane, picked.wake_at, d.status, NULL
 """,
-    _LEASING,
+    {**_LEASING, "dispatcher": "text"},
 )
 
 LANES_WITH_DUE_WORK = Statement(
@@ -81,9 +83,9 @@ WITH RECURSIVE {T}, walk AS (
         SELECT d.lane, d.wake_at FROM {{s}}.due d WHERE d.lane > walk.lane ORDER BY d.lane, d.wake_at LIMIT 1
     ) following
 )
-SELECT lane FROM walk WHERE wake_at <= (SELECT now FROM t)
+SELECT lane FROM walk d WHERE wake_at <= (SELECT now FROM t) AND (NOT (SELECT {SHARED}) OR {OWNS_LANE})
 """,
-    {"now": "timestamptz"},
+    {"now": "timestamptz", "dispatcher": "text"},
 )
 
 # A destination holds its messages on their way and its open claims. A row is passed over where its destination would hold
@@ -165,7 +167,13 @@ def leased(rows: list[Row], limit: int = 0, asked: Sequence[str] = ()) -> Leased
     answered = {row[3] for row in rows}
     # With the limit reached, or places in it taken by what was passed over, some lanes were not asked at all.
     empty = frozenset(asked) - answered if not passed_over and len(rows) < limit else frozenset()
-    return Leased(_in_turn(messages), passed_over, empty, put_off=len(rows) - len(messages) - len(passed_over))
+    return Leased(
+        _in_turn(messages),
+        passed_over,
+        empty,
+        put_off=len(rows) - len(messages) - len(passed_over),
+        tenants=frozenset(tenant_of(row[3]) for row in rows),
+    )
 
 
 def _in_turn(rows: list[Row]) -> list[Message]:

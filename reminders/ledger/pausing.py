@@ -10,7 +10,7 @@ from typing import Any
 from uuid import UUID
 
 from reminders.calendar.instants import instant_text
-from reminders.domain.errors import InvalidInput, NotFound
+from reminders.domain.errors import InvalidInput, NotFound, Refused
 from reminders.domain.identity import uuid7
 from reminders.domain.pauses import PauseScope
 from reminders.domain.request import checked_text
@@ -31,7 +31,7 @@ PAUSE = Statement(
     f"""
 WITH standing AS (
     SELECT z.id FROM {{s}}.pauses z
-    WHERE z.ended_at IS NULL AND {_SAME_SCOPE} AND z.actor = :actor AND z.reason = :reason ORDER BY z.paused_at LIMIT 1
+    WHERE z.ended_at IS NULL AND NOT z.by_mode AND {_SAME_SCOPE} AND z.actor = :actor AND z.reason = :reason ORDER BY z.paused_at LIMIT 1
 ), made AS (
     INSERT INTO {{s}}.pauses (id, tenant_id, channel, kind, destination_id, reason, actor, host)
     SELECT :id, :tenant, :channel, :kind, :destination, :reason, :actor, :host WHERE NOT EXISTS (SELECT 1 FROM standing)
@@ -69,7 +69,7 @@ RETURNING z.id::text
 
 ACTIVE_OF_SCOPE = Statement(
     "pauses_of_scope",
-    f"SELECT z.id::text FROM {{s}}.pauses z WHERE z.ended_at IS NULL AND {_SAME_SCOPE} ORDER BY z.paused_at",
+    f"SELECT z.id::text FROM {{s}}.pauses z WHERE z.ended_at IS NULL AND NOT z.by_mode AND {_SAME_SCOPE} ORDER BY z.paused_at",
     _SCOPE,
 )
 
@@ -77,7 +77,8 @@ LIST = Statement(
     "list_pauses",
     """
 SELECT z.id::text, z.tenant_id, z.channel, z.kind, z.destination_id::text, z.reason, z.actor, z.host, z.paused_at, z.ended_at,
-       z.ended_by, z.ended_reason, z.rate, (SELECT count(*) FROM {s}.due d WHERE d.hold_id = z.id)
+       z.ended_by, z.ended_reason, z.rate, (SELECT count(*) FROM {s}.due d WHERE d.hold_id = z.id),
+       z.by_mode
 FROM {s}.pauses z
 WHERE CASE WHEN :ids IS NULL THEN z.drain_until IS NULL AND (:ended OR z.ended_at IS NULL OR EXISTS (SELECT 1 FROM {s}.due d WHERE d.hold_id = z.id))
            ELSE z.id = ANY(:ids) END
@@ -102,6 +103,8 @@ class Pause:
     ended_reason: str | None
     rate: float | None
     held: int
+    by_mode: bool
+    """Whether it holds because its tenant is off. Such a one ends with the tenant's mode."""
 
     def fields(self) -> dict[str, Any]:
         """As JSON shows it."""
@@ -182,7 +185,8 @@ def resume(
 ) -> list[Pause]:
     """End pauses; the scan lets go what they hold, at `rate` per second if given. Said again, it changes the rate.
 
-    All that are named are ended, or none. Raises `InvalidInput` without `actor`, `NotFound` for an unknown id.
+    All that are named are ended, or none. Raises `InvalidInput` without `actor`, `NotFound` for an unknown id, `Refused` for
+    the pause of a tenant that is off.
     """
     given = {
         "actor": checked_words("actor", actor),
@@ -191,9 +195,12 @@ def resume(
         "rate": rate,
     }
     wanted = [str(each) for each in dict.fromkeys(ids)]
-    known = {str(each.id) for each in _these(database, wanted)}
+    found = _these(database, wanted)
+    known = {str(each.id) for each in found}
     if missing := [each for each in wanted if each not in known]:
         raise NotFound(f"there is no pause {missing[0]}")
+    if off := [each.scope.tenant_id for each in found if each.by_mode and each.ended_at is None]:
+        raise Refused(f"tenant {off[0]} is off; `reminders tenant set {off[0]} --mode live` sends again what is held")
     database.fetch(RESUME, **given, ids=wanted)
     # Crash here: ended, and the ledger has the rate. The next sweep of a scan begins to let go.
     return _these(database, wanted)

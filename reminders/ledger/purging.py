@@ -152,6 +152,8 @@ WITH ended AS MATERIALIZED (
     DELETE FROM {{s}}.notification_deliveries WHERE delivery_key = ANY(ARRAY(SELECT delivery_key FROM keys))
 ), letters AS (
     DELETE FROM {{s}}.dead_letters WHERE reminder_id = ANY(ARRAY(SELECT id FROM ended WHERE deletable))
+), shadows AS (
+    DELETE FROM {{s}}.shadow_deliveries WHERE reminder_id = ANY(ARRAY(SELECT id FROM ended WHERE deletable))
 ), noted AS (
     UPDATE {{s}}.keys_seen SET purged_at = clock_timestamp()
     WHERE identity_key = ANY(ARRAY(SELECT identity_key FROM ended WHERE deletable))

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import datetime
 from uuid import UUID
 
-from reminders.ledger.database import Database
+from reminders.ledger.database import MARK, Database
 from reminders.ledger.scheduling import ScheduledReminder
 from reminders.ledger.statement import Statement
 
@@ -146,6 +147,15 @@ class Rehearsal:
         """The id of some reminder of `tenant` that is not for `user` and of `kind`."""
         rows = self._db.fetch(OTHERS, tenant=tenant, user=user, kind=kind)
         return rows[0][0] if rows else None
+
+
+@contextmanager
+def marked(database: Database) -> Iterator[None]:
+    """Mark a claim as under way for the block, as one does that is just being taken."""
+    with database.transaction() as connection:
+        with connection.cursor() as cursor:
+            cursor.execute(f"LOCK TABLE {database.schema}.pauses IN {MARK}")
+        yield
 
 
 def _texts(ids: Sequence[UUID]) -> list[str]:

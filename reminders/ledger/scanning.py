@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from contextlib import AbstractContextManager
 from datetime import datetime
 from uuid import UUID
@@ -12,14 +12,17 @@ from reminders.ledger.draining import finish_drains
 from reminders.ledger.ending import DEDUP_WINDOW, end_given_up
 from reminders.ledger.leasing import IN_FLIGHT, LANES_WITH_DUE_WORK, LEASE, LEASE_FROM_LANES, SET_ASIDE, T, leased
 from reminders.ledger.limiting import within_limits
+from reminders.ledger.ownership import OWNS_LANE, SHARED
 from reminders.ledger.planning import plan_due
 from reminders.ledger.putting_off import MAX_WAIT
 from reminders.ledger.rate_rules import WAITS
 from reminders.ledger.releasing import release_held
 from reminders.ledger.repairing import repair_transaction
 from reminders.ledger.statement import Statement
+from reminders.ledger.tenant_registry import ALONE, Dispatcher, register
 from reminders.ledger.turn_moves import hurry
-from reminders.pipeline.ports import Leased, Look, Message, RepairMoves
+from reminders.pipeline.look import Look
+from reminders.pipeline.ports import Leased, Message, RepairMoves
 from reminders.pipeline.shares import InFlight
 
 LOOK = Statement(
@@ -38,10 +41,29 @@ SELECT published, sending, lapsed, retrying,
        (SELECT extract(epoch FROM d.wake_at - (SELECT now FROM t))::float8
         FROM {{s}}.due d WHERE d.wake_at > (SELECT now FROM t) ORDER BY d.wake_at LIMIT 1),
        EXISTS (SELECT 1 FROM {{s}}.rates WHERE removed_at IS NULL) OR EXISTS (SELECT 1 FROM {{s}}.due d WHERE {WAITS})
-       OR EXISTS (SELECT 1 FROM {{s}}.destinations WHERE timed_out_at IS NOT NULL OR breaker_opened_at IS NOT NULL)
+       OR EXISTS (SELECT 1 FROM {{s}}.destinations WHERE timed_out_at IS NOT NULL OR breaker_opened_at IS NOT NULL),
+       {SHARED}
 FROM flight
 """,
-    {"now": "timestamptz", "limit": "integer"},
+    {"now": "timestamptz", "limit": "integer", "dispatcher": "text"},
+)
+
+# Only where a ledger is shared: whose every row in flight is, and every row at the head of the index.
+LOOK_AT_OWN = Statement(
+    "look_at_own",
+    f"""
+WITH {T}, flight AS (
+    SELECT count(*) FILTER (WHERE status = 'published' AND wake_at > (SELECT now FROM t)) AS published,
+           count(*) FILTER (WHERE status = 'sending' AND wake_at > (SELECT now FROM t)) AS sending,
+           count(*) FILTER (WHERE route = 'retry' AND wake_at > (SELECT now FROM t)) AS retrying
+    FROM {{s}}.due d WHERE status IN ('published', 'sending') AND {OWNS_LANE}
+), head AS MATERIALIZED (
+    SELECT {OWNS_LANE} AS own
+    FROM (SELECT lane FROM {{s}}.due WHERE wake_at <= (SELECT now FROM t) AND status <> 'sending' ORDER BY wake_at LIMIT :limit) d
+)
+SELECT published, sending, retrying, (SELECT count(*) FROM head WHERE own), (SELECT count(*) FROM head WHERE NOT own) FROM flight
+""",
+    {"now": "timestamptz", "limit": "integer", "dispatcher": "text"},
 )
 
 MARK_PUBLISHED_IF_LEASED = Statement(
@@ -93,16 +115,16 @@ WAKE_LOST_MESSAGES = Statement(
     "wake_lost_messages",
     f"""
 WITH {T}, lost AS MATERIALIZED (
-    SELECT id FROM {{s}}.due
+    SELECT id FROM {{s}}.due d
     WHERE status = 'published' AND wake_at > (SELECT now FROM t)
-      AND published_at <= (SELECT now FROM t) - make_interval(secs => :older_than)
+      AND published_at <= (SELECT now FROM t) - make_interval(secs => :older_than) AND (NOT (SELECT {SHARED}) OR {OWNS_LANE})
     ORDER BY published_at LIMIT :limit
     FOR NO KEY UPDATE SKIP LOCKED
 )
 UPDATE {{s}}.due d SET wake_at = (SELECT now FROM t) FROM lost WHERE d.id = lost.id
 RETURNING 1
 """,
-    {"now": "timestamptz", "limit": "integer", "older_than": "float8"},
+    {"now": "timestamptz", "limit": "integer", "older_than": "float8", "dispatcher": "text"},
 )
 
 # A tick that waited longer than a period is dropped, and that is counted. What a scanner sends itself while no tick
@@ -123,7 +145,7 @@ class PostgresScan:
     """`reminders.pipeline.ports.ScanLedger` on Postgres.
 
     `window` is the seconds for which destinations that deduplicate remember a key, `max_wait` those for which a reminder
-    may be put off in all; `now` replaces the database's clock in tests.
+    may be put off in all; it looks after the tenants of `dispatcher`. `now` replaces the database's clock in tests.
     """
 
     def __init__(
@@ -133,19 +155,31 @@ class PostgresScan:
         *,
         window: float = DEDUP_WINDOW,
         max_wait: float = MAX_WAIT,
+        dispatcher: Dispatcher = ALONE,
     ) -> None:
         self._db = database
+        self._dispatcher = dispatcher
+        self._me = {"dispatcher": dispatcher.dispatcher}
         self._now = now
         self._window = window
         self._max_wait = max_wait
 
     def look(self, limit: int) -> Look:
-        row = self._db.fetch(LOOK, now=self._now, limit=limit)[0]
-        published, sending, lapsed, retrying, due, given_up, seconds, limited = row
-        return Look(published, sending, due, lapsed, given_up, retrying, seconds, limited)
+        row = self._db.fetch(LOOK, now=self._now, limit=limit, **self._me)[0]
+        published, sending, lapsed, retrying, due, given_up, seconds, limited, shared = row
+        if not shared:
+            return Look(published, sending, due, lapsed, given_up, retrying, seconds, limited)
+        published, sending, retrying, own, others = self._db.fetch(LOOK_AT_OWN, now=self._now, limit=limit, **self._me)[
+            0
+        ]
+        crowded_out = others > 0 and own + others >= limit
+        return Look(published, sending, own, lapsed, given_up, retrying, seconds, limited, others, crowded_out)
+
+    def register_tenants(self, tenants: Iterable[str]) -> None:
+        register(self._db, tenants, self._dispatcher)
 
     def lanes_with_due_work(self) -> list[str]:
-        return [row[0] for row in self._db.fetch(LANES_WITH_DUE_WORK, now=self._now)]
+        return [row[0] for row in self._db.fetch(LANES_WITH_DUE_WORK, now=self._now, **self._me)]
 
     def in_flight(self, destinations: Sequence[UUID]) -> InFlight:
         rows = self._db.fetch(IN_FLIGHT, now=self._now, destinations=_texts(destinations))
@@ -156,7 +190,7 @@ class PostgresScan:
 
     def lease(self, limit: int, seconds: float, token: UUID, *, with_retries: bool = True) -> Leased:
         given = {"limit": limit, "seconds": seconds, "token": str(token), "with_retries": with_retries}
-        rows = self._db.fetch(LEASE, now=self._now, max_wait=self._max_wait, **given)
+        rows = self._db.fetch(LEASE, now=self._now, max_wait=self._max_wait, **given, **self._me)
         return leased(rows)
 
     def lease_from_lanes(
@@ -213,7 +247,7 @@ class PostgresScan:
         self._db.fetch(SHORTEN_LEASE_IF_LEASED, now=self._now, ids=_texts(ids), token=str(token), seconds=seconds)
 
     def wake_lost_messages(self, limit: int, older_than: float) -> int:
-        return len(self._db.fetch(WAKE_LOST_MESSAGES, now=self._now, limit=limit, older_than=older_than))
+        return len(self._db.fetch(WAKE_LOST_MESSAGES, now=self._now, limit=limit, older_than=older_than, **self._me))
 
     def end_given_up(self, limit: int) -> list[str]:
         return end_given_up(self._db, limit, self._window, self._now)

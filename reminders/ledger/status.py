@@ -9,11 +9,13 @@ from typing import Any, get_args
 from psycopg2.errors import CheckViolation
 
 from reminders.domain.states import ReminderStatus
+from reminders.domain.tenants import MODES
 from reminders.ledger.database import Database
 from reminders.ledger.draining import drains
 from reminders.ledger.pausing import pauses
 from reminders.ledger.rates import rates
 from reminders.ledger.statement import Statement
+from reminders.ledger.tenant_standing import counted
 
 logger = logging.getLogger(__name__)
 
@@ -83,10 +85,12 @@ def ledger_status(database: Database, now: datetime | None = None, *, scan_every
     a pause holds. `last_tick_at` and `dropped_ticks` are beat's alone; `beat_ticks` says whether the last one is at most `PERIODS` of
     `scan_every` (seconds, beat's period) ago. `quiet` counts those of the pending ones that wait for the end of their users' quiet hours. `pauses` are `Pause` objects: those that are active or still hold something; `drains` are those under way, `rates` the caps in
     force. What waits for a turn or is worked off by a drain counts as due since it was. `breakers_open` counts the half open ones too.
+    `tenants` counts those that the ledger has met by their modes, `dispatchers` by whose they are.
     """
     found = database.fetch(STATUS, now=now)[0]
     counts, oldest, in_flight, last_tick, tick_age, dropped, letters, notices, quiet, breakers, waiting = found
     counts = counts or {}
+    modes, dispatchers = counted(database)
     return {
         "counts": {status: counts.get(status, 0) for status in COUNTED},
         "oldest_due_age_seconds": round(oldest, 3) if oldest is not None else 0.0,
@@ -101,6 +105,8 @@ def ledger_status(database: Database, now: datetime | None = None, *, scan_every
         "waiting_for_turns": waiting,
         "breakers_open": breakers,
         "pauses": pauses(database),
+        "tenants": {mode: modes.get(mode, 0) for mode in MODES},
+        "dispatchers": dispatchers,
         "drains": drains(database),
         "rates": rates(database),
     }

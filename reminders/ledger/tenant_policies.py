@@ -36,7 +36,7 @@ FORGET_IF_DEFAULT = Statement(
     """
 DELETE FROM {s}.tenant_policies
 WHERE tenant_id = :tenant AND channel = :channel AND on_unknown IS NULL AND retry_delays IS NULL
-  AND secret_mark IS NULL
+  AND secret_mark IS NULL AND mode IS NULL
 RETURNING 1
 """,
     {"tenant": "text", "channel": "text"},

@@ -5,7 +5,6 @@ No transaction is open during the call, and nothing here holds a reminder in mem
 
 from __future__ import annotations
 
-import hashlib
 import logging
 import time
 from collections.abc import Callable
@@ -17,11 +16,12 @@ from reminders.domain.errors import SecretUnreadable
 from reminders.domain.identity import uuid7
 from reminders.domain.look_ups import LookUp, Undecided
 from reminders.domain.outcomes import Outcome, Unknown
-from reminders.domain.template import Template, TemplateFault, lacking
+from reminders.domain.template import Template
 from reminders.pipeline.finalize import Finalize
 from reminders.pipeline.ports import Claim, ClaimLedger, Report
-from reminders.pipeline.provider import LooksUp, Provider, can_look_up, template_parts
+from reminders.pipeline.provider import LooksUp, Provider, can_look_up
 from reminders.pipeline.tracing import origin
+from reminders.pipeline.writing import NotWritten, with_template, written
 from reminders.settings import FINALIZE_BUDGET
 
 logger = logging.getLogger(__name__)
@@ -58,6 +58,10 @@ def without_secrets(claim: Claim) -> tuple[bytes, ...]:
     return ()
 
 
+def _no_shadow(_reminder_id: UUID, _delivery_key: str) -> str:
+    return "busy"
+
+
 def _no_templates(_version: UUID) -> Template | None:
     return None
 
@@ -76,6 +80,8 @@ class Deliver:
     """What a claim's delivery is signed with; raises `SecretUnreadable`."""
     templates: Callable[[UUID], Template | None] = _no_templates
     """The version of a template by its id. May raise `faults`."""
+    shadow: Callable[[UUID, str], str] = _no_shadow
+    """What becomes of a message whose tenant is in shadow. May raise `faults`."""
     clock: Callable[[], float] = seconds_since_boot
     pause: Callable[[float], None] = time.sleep
 
@@ -99,35 +105,27 @@ class Deliver:
             if not isinstance(signed, Claim):
                 return self.finalize.give_back(claim, signed)
             claim = signed
-        written = self._with_template(provider, claim)
-        if isinstance(written, str):
-            return written
-        claim = written
+        if claim.template_id is not None or not claim.asks:
+            try:
+                templated = with_template(provider, claim.delivery, claim.template_id, self.templates)
+            except self.faults:
+                return self.finalize.give_back(claim, CALL_AGAIN_AFTER)
+            if isinstance(templated, NotWritten):
+                return self.finalize.pipeline_fault(claim, templated.error_class, templated.reason)
+            claim = replace(claim, delivery=templated)
         if claim.asks:
             return self._look_up(provider, claim, asked_at)
-        try:
-            body = provider.render(claim.delivery)
-            body_hash = hashlib.sha256(body).digest()
-        except TemplateFault as error:
-            logger.error("deliver.template_fault key=%s %s", delivery_key, error)  # noqa: TRY400 - it says where
-            return self.finalize.pipeline_fault(claim, "template_fault", str(error))
-        except Exception as error:  # noqa: BLE001 (another package's)
-            logger.error("deliver.render_failed key=%s: %s", delivery_key, origin(error))  # noqa: TRY400 (not its text)
-            return self.finalize.pipeline_fault(
-                claim, "render_failed", f"{type(error).__name__} while rendering the body"
-            )
-        if claim.body_hash is not None and claim.body_hash != body_hash:
-            return self.finalize.pipeline_fault(
-                claim, "body_changed", "the body differs from what an earlier attempt sent; nothing was sent"
-            )
+        body = written(provider, claim.delivery, claim.body_hash)
+        if isinstance(body, NotWritten):
+            return self.finalize.pipeline_fault(claim, body.error_class, body.reason)
         if not self._still_fits(asked_at):
             return self.finalize.give_back(claim, CALL_AGAIN_AFTER)
         started = time.monotonic()
-        outcome = self._call(provider, claim, body)
+        outcome = self._call(provider, claim, body.body)
         # Crash here: `sending`, the provider was called. Repeated only where the destination deduplicates.
         duration_ms = self._duration_ms(started, claim)
         # Crash here, after the commit inside: final, message unacknowledged. It comes again and finds the reminder done.
-        return self.finalize(claim, Report(outcome, duration_ms, body_hash))
+        return self.finalize(claim, Report(outcome, duration_ms, body.body_hash))
 
     def _with_secrets(self, claim: Claim) -> Claim | float:
         """The claim with what its delivery is signed with; or, where that cannot be had, in how many seconds to ask again.
@@ -144,27 +142,6 @@ class Deliver:
         except Exception:
             logger.exception("deliver.no_secret key=%s", claim.delivery.delivery_key)
             return NO_SECRET_AGAIN_AFTER
-
-    def _with_template(self, provider: Provider, claim: Claim) -> Claim | str:
-        """The claim with the template that it pinned, if its channel has any; or what became of it without."""
-        if claim.template_id is None:
-            parts = template_parts(provider)
-            if not parts or claim.asks:
-                return claim
-            delivery = claim.delivery
-            required = [part for part, word in parts.items() if word == "required"]
-            missing = lacking(delivery.tenant_id, delivery.kind, delivery.channel, required)
-            logger.error("deliver.no_template key=%s %s", delivery.delivery_key, missing)
-            return self.finalize.pipeline_fault(claim, "no_template", missing)
-        try:
-            template = self.templates(claim.template_id)
-        except self.faults:
-            return self.finalize.give_back(claim, CALL_AGAIN_AFTER)
-        if template is None:
-            return self.finalize.pipeline_fault(
-                claim, "template_gone", f"template version {claim.template_id} is no longer in the ledger"
-            )
-        return replace(claim, delivery=replace(claim.delivery, template=template))
 
     def _look_up(self, provider: Provider, claim: Claim, asked_at: float) -> str:
         """Ask the far side whether an earlier attempt took effect. Nothing is sent under this claim."""
@@ -220,6 +197,8 @@ class Deliver:
             if claim is not None:
                 return claim
             reason = self.claims.refusal(reminder_id, delivery_key)
+            if reason == "shadow":
+                reason = self.shadow(reminder_id, delivery_key)
             if reason != "busy" or pause is None:
                 logger.info("deliver.no_claim reason=%s key=%s", reason, delivery_key)
                 return reason

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
 from datetime import datetime
@@ -12,6 +12,7 @@ from uuid import UUID
 from reminders.domain.delivery import Delivery
 from reminders.domain.outcomes import Outcome, Retry
 from reminders.domain.retry_policy import Bury, LetterKind, OnUnknown, Park, Wait
+from reminders.pipeline.look import Look
 from reminders.pipeline.shares import InFlight
 
 
@@ -59,24 +60,6 @@ class Gauge(Protocol):
 
 
 @dataclass(frozen=True, slots=True)
-class Look:
-    """What one look at the wake index shows; counts stop at the limit that was asked for."""
-
-    published: int
-    sending: int
-    due: int
-    lapsed: int
-    given_up: bool
-    """Whether reminders are past their `give_up_at` and have no open claim."""
-    retrying: int
-    """How many of those in flight go to queue `retry`."""
-    seconds_to_next: float | None
-    """Until the earliest row that is not yet due wakes; None if there is none."""
-    limited: bool = False
-    """Whether caps or the state of destinations may stand in the way of what is due."""
-
-
-@dataclass(frozen=True, slots=True)
 class Leased:
     """What one lease came to."""
 
@@ -87,6 +70,8 @@ class Leased:
     """Lanes that were asked and have no due work any more."""
     put_off: int = 0
     """How many were not leased but put off, because their destination is held."""
+    tenants: frozenset[str] = frozenset()
+    """Whose rows they were."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -169,6 +154,9 @@ class ScanLedger(Protocol):
 
         Looks at the `limit` rows of each lane that have been due longest.
         """
+
+    def register_tenants(self, tenants: Iterable[str]) -> None:
+        """Let those of the tenants that the ledger does not know yet start as the settings say."""
 
     def end_given_up(self, limit: int) -> list[str]:
         """End up to `limit` reminders that are past their `give_up_at`; what each has become."""

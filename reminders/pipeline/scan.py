@@ -17,10 +17,11 @@ from uuid import UUID
 
 from reminders.domain.identity import uuid7
 from reminders.domain.lanes import destination_of, own_lane
-from reminders.pipeline.ports import Gauge, Leased, Look, Message, Publisher, ScanLedger
+from reminders.pipeline.look import Look
+from reminders.pipeline.ports import Gauge, Leased, Message, Publisher, ScanLedger
 from reminders.pipeline.publish import publish
 from reminders.pipeline.repair import RepairPolicy, repair
-from reminders.pipeline.shares import destination_share, takes
+from reminders.pipeline.shares import destination_share, last_within, takes
 
 logger = logging.getLogger(__name__)
 
@@ -41,6 +42,8 @@ RELEASE_EVERY = 1.0
 PLAN_EVERY = 1.0
 """Seconds between two looks for series whose next occurrence must be made, unless there was a whole batch of them."""
 PLAN_BATCH = 200
+MOST_MET = 100_000
+"""Tenants that one scanner remembers to have met; to ask again costs a statement."""
 LOST_AFTER = 2.0
 """Seconds for which a published row counts as in flight even if the broker does not show its message."""
 
@@ -85,6 +88,7 @@ class Scan:
     _repair_from: float = float("-inf")
     _release_from: float = float("-inf")
     _plan_from: float = float("-inf")
+    _met: frozenset[str] = frozenset()
     looked_at: float = field(default_factory=time.monotonic)
     """When the last pass began, by the monotonic clock: who watches the scanner can tell that it hangs."""
 
@@ -122,7 +126,7 @@ class Scan:
         if look.limited:
             look = self._hurried(look, limit)
         room = self._room(look)
-        if room is None or not look.due:
+        if room is None or not (look.due or look.crowded_out):
             return Pass(0, 0, full=False, seconds_to_next=look.seconds_to_next)
         if room <= 0:
             return Pass(0, 0, full=True, seconds_to_next=look.seconds_to_next)
@@ -132,7 +136,7 @@ class Scan:
         # would only take the room of fresh reminders.
         retry_room = max(0, max(1, self.policy.in_flight // 4) - look.retrying)
         leased, waiting = self._lease(look, limit, token, with_retries=retry_room > 0)
-        # Crash here: rows `leased`; the lease's end wakes them.
+        # Crash here: rows `leased`; the lease's end wakes them. Their tenants may be new; a claim knows them all the same.
         may_go = self.ledger.within_limits(leased, token) if look.limited and leased else leased
         messages = self._within_retry_share(may_go, retry_room, token)
         if not messages:
@@ -141,7 +145,7 @@ class Scan:
             self.ledger, self.publisher, messages, token, redeliver=self.policy.redeliver, lease=self.policy.lease
         )
         # A broker that refuses is not full: hammering it with lease after lease would only age the leases.
-        more = sent == len(messages) and look.due > len(leased)
+        more = sent == len(messages) and (look.due > len(leased) or look.crowded_out)
         return Pass(len(leased), sent, full=more, seconds_to_next=look.seconds_to_next)
 
     def _room(self, look: Look) -> int | None:
@@ -202,12 +206,21 @@ class Scan:
 
     def _lease(self, look: Look, limit: int, token: UUID, *, with_retries: bool) -> tuple[list[Message], bool]:
         """Lease what goes out now; and say whether there may be other due work, behind what is held or has its share."""
-        if look.due > limit:
+        if look.due + look.others > limit:
             lanes = self._lanes_in_turn()
-            if lanes and not _belongs_to_one_destination(lanes):
+            if look.crowded_out and not lanes:
+                return [], False
+            if look.crowded_out or (lanes and not _belongs_to_one_destination(lanes)):
                 return self._lease_in_shares(lanes, limit, token, with_retries=with_retries)
         leased = self.ledger.lease(limit, self.policy.lease, token, with_retries=with_retries)
+        self._meet(leased)
         return leased.messages, leased.put_off > 0
+
+    def _meet(self, leased: Leased) -> None:
+        """See to it that the ledger knows whose rows these are, before a message goes out."""
+        if new := leased.tenants - self._met:
+            self.ledger.register_tenants(new)
+            self._met = new if len(self._met) > MOST_MET else self._met | new
 
     def _lease_in_shares(
         self, lanes: list[str], limit: int, token: UUID, *, with_retries: bool
@@ -222,7 +235,7 @@ class Scan:
             if not shares:
                 return [], True
             leased = self._lease_from(shares, limit, token, cap=cap, with_retries=with_retries)
-            self._turn_ended_at = _last_within(shares, limit)
+            self._turn_ended_at = last_within(shares, limit)
             messages = leased.messages
             found = [each for each in leased.passed_over if destination_of(each[0]) is None]
             if found:
@@ -251,7 +264,11 @@ class Scan:
     def _lease_from(
         self, shares: list[tuple[str, int]], limit: int, token: UUID, *, cap: int | None = None, with_retries: bool
     ) -> Leased:
-        return self.ledger.lease_from_lanes(shares, limit, self.policy.lease, token, cap=cap, with_retries=with_retries)
+        leased = self.ledger.lease_from_lanes(
+            shares, limit, self.policy.lease, token, cap=cap, with_retries=with_retries
+        )
+        self._meet(leased)
+        return leased
 
     def _within_retry_share(self, leased: list[Message], room: int, token: UUID) -> list[Message]:
         """Leave out retries beyond their room; their leases end soon."""
@@ -273,15 +290,6 @@ class Scan:
 def _belongs_to_one_destination(lanes: Sequence[str]) -> bool:
     """Whether there is nobody to share the room with."""
     return len(lanes) == 1 and destination_of(lanes[0]) is not None
-
-
-def _last_within(takes: Sequence[tuple[str, int]], limit: int) -> str:
-    last = ""
-    for lane, take in takes:
-        last, limit = lane, limit - take
-        if limit <= 0:
-            break
-    return last
 
 
 def _pause(done: Pass) -> float:

@@ -45,3 +45,13 @@ def takes(lanes: Sequence[str], holding: InFlight, limit: int, in_flight: int) -
             found.append((lane, take))
             left[tenant] -= take
     return found
+
+
+def last_within(takes: Sequence[tuple[str, int]], limit: int) -> str:
+    """The lane at which a lease of `limit` ends, if each gives what it may."""
+    last = ""
+    for lane, take in takes:
+        last, limit = lane, limit - take
+        if limit <= 0:
+            break
+    return last

@@ -114,9 +114,11 @@ class Stack:
         self.redis = redis.Redis.from_url(services.redis_url)
         self._restarted = ExitStack()
 
-    def start(self, *names: str, **more_environ: str) -> None:
+    def start(self, *names: str, side: str = "", **more_environ: str) -> None:
+        """Start process lines; those of a second installation on the same ledger are known by `side` and their name."""
         for name in names:
-            self.lines[name] = Line(name, {**self.environ, **more_environ}, self.home / f"{name}.log")
+            line = Line(name, {**self.environ, **more_environ}, self.home / f"{side}{name}.log")
+            self.lines[f"{side}{name}"] = line
 
     def stop(self, *names: str) -> None:
         for name in names or list(self.lines):

@@ -23,6 +23,7 @@ TEMPLATE = {
     "due.subject.txt": "Your payment is due\n",
     "due.txt": 'Dear customer, {{ data.amount | fixed(2) }} EUR for order {{ data.order }} are due on\n{{ due_at | local("%d.%m.%Y") }}.\n',
 }
+PREVIOUS = "reference,user_id,sent_at\norder-31,cleo,2030-05-01T09:00:00Z\n"
 SUPPRESSIONS = "user_id,kind\nbea,newsletter\n"
 CALENDAR = (
     "BEGIN:VCALENDAR\nVERSION:2.0\nBEGIN:VEVENT\nUID:one@example.org\nDTSTART;TZID=Europe/Berlin:20350101T090000\n"
@@ -90,6 +91,11 @@ class Newcomer:
         (line, *_) = self.run("reminders series list --json").stdout.splitlines()
         return str(json.loads(line)["id"])
 
+    def first_shadowed(self) -> str | None:
+        """The id that the pages call SHADOWED; None before a worker has decided."""
+        told = self.run("reminders shadow list --tenant shop --json").stdout.splitlines()
+        return str(json.loads(told[0])["reminder_id"]) if told else None
+
     def first_file(self) -> str:
         """The id that the pages call FILE_ID."""
         (line, *_) = self.run("reminders reconcile --files --json").stdout.splitlines()
@@ -111,6 +117,7 @@ def newcomer(home: Path, tmp_path: Path) -> Iterator[Newcomer]:
     (tmp_path / "calendar.ics").write_text(CALENDAR)
     for name, text in TEMPLATE.items():
         (tmp_path / name).write_text(text)
+    (tmp_path / "previous.csv").write_text(PREVIOUS)
     (tmp_path / "suppressions.csv").write_text(SUPPRESSIONS)
     shutil.copytree(ROOT / "examples" / "shop", tmp_path / "examples" / "shop")
     for file in (tmp_path / "examples" / "shop").iterdir():
@@ -136,6 +143,8 @@ def test_every_documented_command_works_in_order(newcomer: Newcomer) -> None:
             command = command.replace(" SERIES", f" {newcomer.first_series}")
         if "FILE_ID" in command:
             command = command.replace("FILE_ID", newcomer.first_file())
+        if " SHADOWED" in command:
+            command = command.replace(" SHADOWED", f" {newcomer.first_shadowed()}")
         if documented.startswith(STAYS):
             newcomer.start(command)
             if documented.startswith("reminders receiver"):
@@ -143,7 +152,9 @@ def test_every_documented_command_works_in_order(newcomer: Newcomer) -> None:
             continue
         done = newcomer.run(command)
         assert done.returncode == 0, f"{page}: $ {documented}\n{done.stdout}{done.stderr}"
-        if documented.startswith("reminders schedule"):
+        if "order-31" in documented:
+            wait_until(newcomer.first_shadowed, 60, "the first reminder is shadowed", every=1.0)
+        elif documented.startswith("reminders schedule"):
             # Each look is a command, which takes the time of the workers that it waits for.
             wait_until(newcomer.first_is_delivered, 60, "the first reminder is delivered", every=1.0)
 

@@ -13,6 +13,7 @@ from reminders.operate.drills import (
     planning,
     purging,
     scanner_gaps,
+    tenants,
     ticks,
     worker_gaps,
 )
@@ -20,7 +21,7 @@ from reminders.operate.drills.drill import Drill
 
 DRILLS: dict[str, Drill] = {
     drill.name: drill
-    for family in (ticks, messages, cancelling, scanner_gaps, planning, worker_gaps, claims, outages, purging)
+    for family in (ticks, messages, cancelling, scanner_gaps, planning, worker_gaps, tenants, claims, outages, purging)
     for drill in family.DRILLS
 }
 

@@ -21,6 +21,7 @@ from reminders.domain.errors import RemindersError
 from reminders.embedded import Services, running, throwaway_home
 from reminders.ledger.database import DATABASE_AWAY, Database
 from reminders.ledger.migrations import migrate
+from reminders.ledger.rehearsal import marked
 from reminders.ledger.status import make_partitions
 from reminders.operate.child_environment import child_environment
 from reminders.operate.drills.audited import audited
@@ -163,6 +164,24 @@ class Stack(Scene):
             said = (done.stderr.strip() or done.stdout.strip())[-300:]
             raise Broken(f"reminders {arguments[0]} exited with {done.returncode}, not {exits}: {said}")
         return done.stdout
+
+    def start_command(self, *arguments: str) -> subprocess.Popen[bytes]:
+        """Start `reminders` with these arguments; it is the drill's to kill."""
+        with (self.folder / f"{next(self._numbers)}-{arguments[0]}.log").open("wb") as log:
+            return subprocess.Popen(  # noqa: S603 - our own command
+                own_command(*arguments),
+                env=self._environ,
+                cwd=self.folder,
+                stdin=subprocess.DEVNULL,
+                stdout=log,
+                stderr=log,
+            )
+
+    @contextmanager
+    def claim_under_way(self) -> Iterator[None]:
+        """What waits for claims that began before finds one for the length of the block."""
+        with marked(self.database):
+            yield
 
     def ready(self) -> None:
         self.start("scanner", "worker")

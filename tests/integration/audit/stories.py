@@ -17,6 +17,7 @@ from integration.audit.series_stories import SERIES_STORIES
 from integration.audit.settlement_stories import SETTLEMENT_STORIES
 from integration.audit.shutdown_stories import SHUTDOWN_STORIES
 from integration.audit.template_stories import TEMPLATE_STORIES
+from integration.audit.tenant_stories import TENANT_STORIES
 from integration.ledger.world import CLAIM, AskedProvider, ScriptedProvider
 from reminders.domain.look_ups import Absent, Found, Undecided
 from reminders.domain.outcomes import Delivered
@@ -296,6 +297,7 @@ STORIES = {
     **SECRET_STORIES,
     **TEMPLATE_STORIES,
     **CONSENT_STORIES,
+    **TENANT_STORIES,
     "convicted": convicted,
     "convicted and redriven": lambda w: w.redrive(convicted(w), checked=True),
     "late retry": lambda w: late(w, AGAIN),

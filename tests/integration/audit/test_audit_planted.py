@@ -17,6 +17,8 @@ from integration.audit.series_stories import only_series, with_a_turn_moved
 from integration.audit.series_stories import planned as planned_by_a_series
 from integration.audit.settlement_stories import SETTLEMENT_PLANTS
 from integration.audit.template_stories import written
+from integration.audit.tenant_stories import off as turned_off
+from integration.audit.tenant_stories import shadowed
 from integration.ledger.world import CLAIM, REDELIVER, RETRY
 from reminders.domain.errors import InvalidInput
 from reminders.domain.outcomes import Delivered
@@ -242,6 +244,19 @@ PLANTS = {
     "series_faulty": planted(only_series, SERIES.format("fault = 'InvalidInput: zone'"), id_of=lambda _: None),
     "series_planned_ahead": planted(with_a_turn_moved, "UPDATE reminders.reminders SET moved_at = NULL", id_of=lambda _: None),
     "series_planned_in_vain": planted(planned_by_a_series, "UPDATE reminders.series SET status = 'paused', plan_at = NULL"),
+    "off_without_hold": planted(turned_off, "UPDATE reminders.tenant_policies SET mode = 'live'", id_of=lambda _: None),
+    "claim_while_not_live": planted(
+        ended(DONE, tenant_id="tenant-q"),
+        "INSERT INTO reminders.tenant_changes (id, tenant_id, mode, dispatcher, reason, actor, host, changed_at)"
+        " VALUES (gen_random_uuid(), 'tenant-q', 'shadow', 'main', 'r', 'a', 'h', now() - interval '1 hour')",
+    ),
+    "shadowed_without_record": planted(shadowed, GONE.format("shadow_deliveries", "delivery_key", "key")),
+    "claim_after_shadow": planted(
+        ended(DONE),
+        "INSERT INTO reminders.shadow_deliveries SELECT delivery_key, id, tenant_id, user_id, kind, channel, reference, slot,"
+        " destination_id, 'refused', 'x', NULL, NULL, due_at, due_at, '0' FROM reminders.reminders WHERE id = '{id}'",
+    ),
+    "shadow_of_nothing": planted(shadowed, GONE.format("reminders", "id", "id")),
     "skipped_but_made": planted(planned_by_a_series, SKIPPED),
     "occurrence_without_series": planted(planned_by_a_series, "UPDATE reminders.series SET slot = 'another'"),
 }  # fmt: skip

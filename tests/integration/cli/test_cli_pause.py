@@ -19,7 +19,7 @@ from reminders.ledger.releasing import release_held
 
 PAUSE_KEYS = {
     "v", "id", "tenant_id", "channel", "kind", "destination_id", "reason", "actor", "host", "paused_at", "ended_at", "ended_by",
-    "ended_reason", "rate", "held",
+    "ended_reason", "rate", "held", "by_mode",
 }  # fmt: skip
 WHY = ("--reason", "receiver is moving")
 

@@ -56,7 +56,7 @@ def test_a_held_channel_is_shown_and_released(run, stage):
 @pytest.mark.parametrize(
     ("given", "code", "said"),
     [
-        (["set", "acme"], 2, "Give --on-unknown, --retry-delays or both"),
+        (["set", "acme"], 2, "Give --mode, --on-unknown or --retry-delays"),
         (["set", "acme", "--on-unknown", "repeat"], 2, "'repeat' is not one of"),
         (["set", "", "--on-unknown", "review"], 1, "--tenant: is empty"),
         (["set", "acme", "--channel", "pigeon", "--on-unknown", "review"], 1, "--channel: 'pigeon' is not installed"),

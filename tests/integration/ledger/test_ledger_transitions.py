@@ -8,6 +8,7 @@ import pytest
 
 import reminders
 from integration.ledger import audit, operators, pauses
+from integration.ledger.tenants import moded
 from integration.ledger.world import CLAIM, LEASE, REDELIVER, ScriptedProvider
 from reminders.domain.outcomes import Delivered, Rejected, Retry, Unknown
 from reminders.domain.states import DELIVERY_TRANSITIONS, REMINDER_TRANSITIONS
@@ -165,6 +166,13 @@ def released(world, *, covered=False):
     pauses.release(world)
 
 
+def shadowed(world, stage):
+    moded(world, "shadow")
+    made = stage(world, world.schedule())
+    assert world.deliver(ScriptedProvider())(made.id, made.delivery_key) == "shadowed"
+    return made
+
+
 REMINDER_DRIVERS = {
     (None, "pending"): lambda w: w.schedule(),
     ("pending", "leased"): lambda w: leased(w, w.schedule()),
@@ -185,6 +193,11 @@ REMINDER_DRIVERS = {
     ("published", "suppressed"): lambda w: suppressed(w, w.schedule()),
     ("leased", "dead"): lambda w: cancel(w, leased(w, ended(w, LOST), 60)),
     ("published", "dead"): lambda w: refused_claim(w, ended(w, LOST), published, 10 * 86400),
+    ("leased", "shadowed"): lambda w: shadowed(w, leased),
+    ("published", "shadowed"): lambda w: shadowed(w, published),
+    ("pending", "shadowed"): lambda w: moded(w, "shadow") and waited_too_long(w, w.schedule()),
+    ("shadowed", "pending"): lambda w: move(w, shadowed(w, published)),
+    ("shadowed", "cancelled"): lambda w: cancel(w, shadowed(w, published)),
     ("pending", "delivered"): lambda w: given_up(w, frozen(w, expires_at=w.now + timedelta(hours=1))),
     ("leased", "delivered"): lambda w: refused_claim(w, frozen(w), leased, LATE),
     ("published", "delivered"): lambda w: refused_claim(w, frozen(w), published, LATE),

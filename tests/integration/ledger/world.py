@@ -26,11 +26,15 @@ from reminders.ledger.closing_letters import redrive
 from reminders.ledger.finalizing import PostgresFinalize
 from reminders.ledger.review import LetterFilter
 from reminders.ledger.scanning import PostgresScan
+from reminders.ledger.shadowing import PostgresShadow
+from reminders.ledger.template_versions import TemplateVersions
+from reminders.ledger.tenant_registry import ALONE, Dispatcher
 from reminders.pipeline.deliver import Deliver, DeliverPolicy
 from reminders.pipeline.finalize import Finalize, RetryPolicy
 from reminders.pipeline.ports import Message, OnBroker, Report
 from reminders.pipeline.repair import RepairPolicy, repair
 from reminders.pipeline.scan import Scan, ScanPolicy
+from reminders.pipeline.shadow import Shadow
 
 T = TypeVar("T")
 PATIENCE = 10.0
@@ -129,6 +133,8 @@ class World:
     """The channels whose far side can be asked for a key."""
     templated: tuple[str, ...] = ()
     """The channels whose messages are written by templates."""
+    dispatcher: Dispatcher = ALONE
+    """Who scans and claims, unless a test says otherwise."""
     now: datetime = field(default_factory=lambda: datetime.now(UTC))
     """When the test began."""
     _threads: ThreadPoolExecutor = field(default_factory=lambda: ThreadPoolExecutor(max_workers=32))
@@ -216,20 +222,31 @@ class World:
         """The time `seconds` from now, for parts that take a `now`."""
         return datetime.now(UTC) + timedelta(seconds=seconds)
 
-    def scanning(self, *, now: datetime | None = None, **policy: Any) -> Scan:
+    def scanning(self, *, now: datetime | None = None, dispatcher: Dispatcher | None = None, **policy: Any) -> Scan:
         """A scanner of its own, with its own memory."""
         given: dict[str, Any] = {"batch": 500, "in_flight": 256, "lease": LEASE, "redeliver": REDELIVER}
         whole = ScanPolicy(**{**given, "repair": RepairPolicy(MAX_ATTEMPTS, MAX_WAIT), **policy})
-        return Scan(PostgresScan(self.database, now), self.broker, self.broker, whole)
+        ledger = PostgresScan(self.database, now, dispatcher=dispatcher or self.dispatcher)
+        return Scan(ledger, self.broker, self.broker, whole)
 
-    def published(self, now: datetime | None = None) -> list[Message]:
+    def published(self, now: datetime | None = None, dispatcher: Dispatcher | None = None) -> list[Message]:
         """Scan once and take what went out."""
-        self.scanning(now=now, in_flight=10_000, batch=10_000).once()
+        self.scanning(now=now, dispatcher=dispatcher, in_flight=10_000, batch=10_000).once()
         return self.broker.take()
 
-    def claims(self, now: datetime | None = None, worker: str = "worker-1") -> PostgresClaims:
-        given: dict[str, Any] = {"look_ups": self.look_ups, "templated": self.templated}
-        return PostgresClaims(self.database, worker=worker, formats={"log": 1}, now=now, **given)
+    def claims(
+        self, now: datetime | None = None, worker: str = "worker-1", dispatcher: Dispatcher | None = None
+    ) -> PostgresClaims:
+        return PostgresClaims(self.database, worker=worker, **self._claiming(now, dispatcher))
+
+    def shadow(self, provider: Any, now: datetime | None = None, dispatcher: Dispatcher | None = None) -> Shadow:
+        """What a worker does with what is in shadow."""
+        ledger = PostgresShadow(self.database, worker="worker-1", **self._claiming(now, dispatcher))
+        return Shadow(ledger, lambda _: provider, TemplateVersions(self.database))
+
+    def _claiming(self, now: datetime | None, dispatcher: Dispatcher | None) -> dict[str, Any]:
+        given = {"look_ups": self.look_ups, "templated": self.templated, "now": now}
+        return {**given, "formats": {"log": 1}, "dispatcher": dispatcher or self.dispatcher}
 
     def claim(self, made: Any, *, now: datetime | None = None, worker: str = "worker-1"):
         """Claim a reminder that is leased or published."""
@@ -249,10 +266,13 @@ class World:
     def finalize(self, claim: Any, outcome: Any, *, now: datetime | None = None, body_hash: bytes | None = None) -> str:
         return self.finalizing(now=now)(claim, Report(outcome, 3, body_hash))
 
-    def deliver(self, provider: Any, *, now: datetime | None = None, **parts: Any) -> Deliver:
+    def deliver(
+        self, provider: Any, *, now: datetime | None = None, dispatcher: Dispatcher | None = None, **parts: Any
+    ) -> Deliver:
         """A worker; `parts` replaces any of its parts."""
         given: dict[str, Any] = {
-            "claims": self.claims(now),
+            "claims": self.claims(now, dispatcher=dispatcher),
+            "shadow": self.shadow(provider, now, dispatcher),
             "providers": lambda _: provider,
             "finalize": self.finalizing(now=now),
             "policy": DeliverPolicy(CLAIM, 10.0),
