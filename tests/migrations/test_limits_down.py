@@ -20,13 +20,13 @@ VALID = "SELECT conname FROM pg_constraint WHERE connamespace = 'reminders'::reg
 
 
 def test_taken_back_with_caps_breakers_and_drains_in_use(live):
-    migrate(live.url, "reminders", "0017")
+    migrate(live.url, "reminders", "0018")
     live.old_reminder()
     migrate(live.url, "reminders", "0019")
     assert live.query(VALID) == []
     for statement in (WAITS, NOTICE, BREAKER, DRAIN):
         live.query(statement)
-    migrate(live.url, "reminders", "0017")
+    migrate(live.url, "reminders", "0018")
     assert live.query(SEEN) == [("pending", True)]
     assert live.query("SELECT count(*) FROM reminders.notices") == [(0,)]
     assert live.query("SELECT hold_until IS NOT NULL FROM reminders.destinations WHERE address = 'a'") == [(True,)]
@@ -38,7 +38,7 @@ def test_cut_off_after_its_first_commit_it_goes_on(live):
     migrate(live.url, "reminders", "0019")
     (before,) = live.query("SELECT version_num FROM reminders.schema_version")
     assert before == ("0019",)
-    live.query("UPDATE reminders.schema_version SET version_num = '0017'")
+    live.query("UPDATE reminders.schema_version SET version_num = '0018'")
     live.query("DROP INDEX reminders.due_turns")
     live.query("DROP INDEX reminders.pauses_drains")
     assert migrate(live.url, "reminders", "0019")[1] == "0019"
