@@ -1,10 +1,18 @@
-"""Rules that count the hours or minutes that pass. Their BY parts look at the local time."""
+"""Rules that count the hours or minutes that pass. Their BY parts look at what the zone's clocks show.
+
+An HOURLY rule with BYMINUTE looks through an hour at each turn of its count: the first is the clocks' hour of the start, and
+INTERVAL hours pass from one to the next. It fires at those instants of the hour at which clocks show one of the minutes. So
+with an INTERVAL of 1 it fires whenever clocks show such a minute, also where they change by half an hour: a minute that they
+skip gives no turn, one that they show twice gives two. BYSECOND does the same with the second.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from itertools import islice
+from zoneinfo import ZoneInfo
 
 from reminders.calendar.civil_rule import LAST, MOST_YEARS_AHEAD
 from reminders.calendar.rules import Rule
@@ -46,32 +54,66 @@ def _while_before(found: Iterator[datetime], end: datetime) -> Iterator[datetime
 
 
 def _turns(rule: Rule, first: datetime, step: timedelta, number: int, zone: str) -> Iterator[datetime]:
+    """Ascending, some before `first` among them: the spans looked through follow each other and do not overlap."""
     place = load_zone(zone)
-    begun = max(first, first + number * step)
-    limit = begun.year + MOST_YEARS_AHEAD
+    shown = _looked_for(rule, first.astimezone(place))
+    begin = first if shown is None else first - shown.back
+    last = timedelta() if shown is None else shown.span - timedelta(seconds=1)
+    limit = max(first, begin + number * step).year + MOST_YEARS_AHEAD
     looked = 0
     while looked < MOST_STEPS:
-        at = first + number * step
-        local = at.astimezone(place)
+        at = begin + number * step
+        local, end = at.astimezone(place), (at + last).astimezone(place)
         if local.year > min(limit, LAST.year):
             return
-        if not _day_matches(rule, local):
-            number = max(number + 1, -((first - _next_day(rule, local, zone)) // step))
+        if not _day_matches(rule, local) and not _day_matches(rule, end):
+            number = max(number + 1, -((begin + last - _next_day(end, zone)) // step))
             continue
         looked += 1
         number += 1
-        if rule.hours and local.hour not in rule.hours:
-            continue
-        for minute in _minutes(rule, local):
-            looked, limit = 0, local.year + MOST_YEARS_AHEAD
-            second = rule.seconds[0] if rule.seconds else local.second
-            yield at + timedelta(minutes=minute - local.minute, seconds=second - local.second)
+        for found in (at,) if shown is None else shown.within(at, place):
+            now = found.astimezone(place)
+            if _day_matches(rule, now) and (not rule.hours or now.hour in rule.hours):
+                looked, limit = 0, now.year + MOST_YEARS_AHEAD
+                yield found
 
 
-def _minutes(rule: Rule, local: datetime) -> tuple[int, ...]:
-    if rule.frequency == "HOURLY":
-        return rule.minutes or (local.minute,)
-    return (local.minute,) if not rule.minutes or local.minute in rule.minutes else ()
+@dataclass(frozen=True, slots=True)
+class _Shown:
+    """What the zone's clocks are to show at a turn: a second, and one of `minutes` where the span is an hour or they are named.
+
+    Each turn of the count looks through a span of an hour or a minute, which begins `back` before the count's instant.
+    """
+
+    span: timedelta
+    back: timedelta
+    minutes: tuple[int, ...]
+    second: int
+
+    def within(self, begin: datetime, place: ZoneInfo) -> list[datetime]:
+        """The instants of the span from `begin` on at which the clocks show it."""
+        found = set()
+        end = begin + self.span
+        # Where clocks change within the span, each of both offsets holds for a part of it.
+        for offset in {each.astimezone(place).utcoffset() for each in (begin, end - timedelta(seconds=1))}:
+            assert offset is not None
+            wall = begin + offset
+            since_hour = wall.minute * 60 + wall.second
+            for minute in self.minutes or (wall.minute, (wall.minute + 1) % 60):
+                at = begin + timedelta(seconds=(minute * 60 + self.second - since_hour) % 3600)
+                if at < end and at.astimezone(place).utcoffset() == offset:
+                    found.add(at)
+        return sorted(found)
+
+
+def _looked_for(rule: Rule, start: datetime) -> _Shown | None:
+    """None if every turn of the count is one of the rule, whatever minute and second clocks show."""
+    second = rule.seconds[0] if rule.seconds else start.second
+    if rule.minutes and rule.frequency == "HOURLY":
+        return _Shown(timedelta(hours=1), timedelta(minutes=start.minute, seconds=start.second), rule.minutes, second)
+    if rule.minutes or rule.seconds:
+        return _Shown(timedelta(minutes=1), timedelta(seconds=start.second), rule.minutes, second)
+    return None
 
 
 def _day_matches(rule: Rule, local: datetime) -> bool:
@@ -89,7 +131,10 @@ def _is_month_day(day: int, local: datetime) -> bool:
     return local.day == (following - timedelta(days=-day)).day
 
 
-def _next_day(rule: Rule, local: datetime, zone: str) -> datetime:
+def _next_day(local: datetime, zone: str) -> datetime:
+    """No later than the next instant, after `local`, of another day."""
     midnight = to_instant(local.replace(tzinfo=None, fold=0, hour=0, minute=0, second=0) + timedelta(days=1), zone)
-    # The turn of an HOURLY rule stands for its whole hour, whichever minute it falls on.
-    return midnight - timedelta(hours=1) if rule.frequency == "HOURLY" else midnight
+    if midnight.astimezone(local.tzinfo).utcoffset() == local.utcoffset():
+        return midnight
+    # Clocks that are put back soon after midnight return to the day before.
+    return local.astimezone(UTC)

@@ -3,7 +3,7 @@
 - A rule is expanded as wall times, and each wall time becomes an instant by the one rule of `reminders.calendar.zones`.
   Dates that do not exist (30 February, the 31st of June) are left out, as RFC 5545 section 3.3.10 has it.
 - HOURLY and MINUTELY count the time that passes, so that a change of the clocks neither doubles nor drops a turn; their
-  BY parts look at the local time.
+  BY parts look at what clocks show at an instant.
 - Occurrences that fall on the same instant are one.
 - Nothing is looked for further than fifty years ahead.
 """
