@@ -23,8 +23,10 @@ MOST_STEPS = 500_000
 _UNITS = {"HOURLY": timedelta(hours=1), "MINUTELY": timedelta(minutes=1)}
 
 
-def elapsed_instants(rule: Rule, start: datetime, zone: str, since: datetime | None) -> Iterator[datetime]:
-    """The instants (UTC) of `rule` from the wall time `start` on, ascending.
+def elapsed_instants(
+    rule: Rule, start: datetime, zone: str, since: datetime | None, through: datetime | None = None
+) -> Iterator[datetime]:
+    """The instants (UTC) of `rule` from the wall time `start` on, ascending, and if `through` is given (aware), no later ones.
 
     Without a COUNT, those before `since`, naive in UTC, may be left out.
     """
@@ -33,11 +35,12 @@ def elapsed_instants(rule: Rule, start: datetime, zone: str, since: datetime | N
     step = _UNITS[rule.frequency] * rule.interval
     if since is not None and rule.count is None:
         number = max(0, (since.replace(tzinfo=UTC) - first) // step - 1)
-    found: Iterator[datetime] = (at for at in _turns(rule, first, step, number, zone) if at >= first)
-    until = rule.until
-    if until is not None:
-        end = until if until.tzinfo is not None else _last_at(until, zone)
-        found = _while_before(found, end)
+    ends = [] if through is None else [through]
+    if rule.until is not None:
+        ends.append(rule.until if rule.until.tzinfo is not None else _last_at(rule.until, zone))
+    end = min(ends, default=None)
+    turns = _turns(rule, first, number, zone, end)
+    found = (at for at in turns if at >= first and (end is None or at <= end))
     return found if rule.count is None else islice(found, rule.count)
 
 
@@ -46,15 +49,9 @@ def _last_at(wall: datetime, zone: str) -> datetime:
     return wall.replace(tzinfo=load_zone(zone), fold=1).astimezone(UTC)
 
 
-def _while_before(found: Iterator[datetime], end: datetime) -> Iterator[datetime]:
-    for at in found:
-        if at > end:
-            return
-        yield at
-
-
-def _turns(rule: Rule, first: datetime, step: timedelta, number: int, zone: str) -> Iterator[datetime]:
-    """Ascending, some before `first` among them: the spans looked through follow each other and do not overlap."""
+def _turns(rule: Rule, first: datetime, number: int, zone: str, end: datetime | None) -> Iterator[datetime]:
+    """Ascending, some before `first` and after `end` among them. The spans looked through do not overlap."""
+    step = _UNITS[rule.frequency] * rule.interval
     place = load_zone(zone)
     shown = _looked_for(rule, first.astimezone(place))
     begin = first if shown is None else first - shown.back
@@ -63,11 +60,11 @@ def _turns(rule: Rule, first: datetime, step: timedelta, number: int, zone: str)
     looked = 0
     while looked < MOST_STEPS:
         at = begin + number * step
-        local, end = at.astimezone(place), (at + last).astimezone(place)
-        if local.year > min(limit, LAST.year):
+        local, local_end = at.astimezone(place), (at + last).astimezone(place)
+        if local.year > min(limit, LAST.year) or (end is not None and at > end):
             return
-        if not _day_matches(rule, local) and not _day_matches(rule, end):
-            number = max(number + 1, -((begin + last - _next_day(end, zone)) // step))
+        if not _day_matches(rule, local) and not _day_matches(rule, local_end):
+            number = max(number + 1, -((begin + last - _next_day(local_end, zone)) // step))
             continue
         looked += 1
         number += 1

@@ -18,6 +18,7 @@ from itertools import islice, pairwise, takewhile
 
 from reminders.calendar.civil_rule import wall_times
 from reminders.calendar.elapsed_rule import elapsed_instants
+from reminders.calendar.neighbours import walls_near
 from reminders.calendar.rules import LEAST_SECONDS_APART, Rule
 from reminders.calendar.zones import load_zone, to_instant
 from reminders.domain.errors import InvalidInput
@@ -86,9 +87,22 @@ class Recurrence:
         near = takewhile(lambda turn: turn.at - first.at < LOOKED_AHEAD, turns)
         for earlier, later in pairwise((first, *islice(near, LOOKED_AT))):
             if (later.at - earlier.at).total_seconds() < LEAST_SECONDS_APART:
-                raise InvalidInput(
-                    field, f"fires more often than once a minute, at {earlier.wall} and {later.wall} ({self.zone})"
-                )
+                raise self._too_often(field, earlier.wall, later.wall)
+        self._check_extra(field)
+
+    def _check_extra(self, field: str) -> None:
+        """The same for added times however far ahead, which are looked at one by one."""
+        extra = sorted(self._of_wall(wall) for wall in set(self.extra) - set(self.left_out))
+        for earlier, later in pairwise(extra):
+            if 0 < (later.at - earlier.at).total_seconds() < LEAST_SECONDS_APART:
+                raise self._too_often(field, earlier.wall, later.wall)
+        for each in extra:
+            for wall in walls_near(self.rule, self.start, self.zone, each.at):
+                if wall not in self.left_out:
+                    raise self._too_often(field, *sorted((wall, each.wall)))
+
+    def _too_often(self, field: str, earlier: datetime, later: datetime) -> InvalidInput:
+        return InvalidInput(field, f"fires more often than once a minute, at {earlier} and {later} ({self.zone})")
 
     def _in_order(self, instant: datetime | None) -> Iterator[Occurrence]:
         """From about `instant` on, each instant once."""

@@ -25,7 +25,7 @@ SAMPLE = {
 }
 """Days of changes (UTC), some by half or a quarter of an hour, one by a few seconds, two back into the day before."""
 WEEK = ("MO", "TU", "WE", "TH", "FR", "SA", "SU")
-AROUND = timedelta(hours=30)
+AROUND = timedelta(hours=20)
 
 
 def shown_by_looking(parts, start, zone, begin, end):
@@ -72,13 +72,6 @@ def some_rules(chance):
         yield parts
 
 
-def given(recurrence, begin, end):
-    for each in recurrence.since(begin, inclusive=True):
-        if each.at >= end:
-            return
-        yield each.at
-
-
 def check(name, day, chance):
     zone = load_zone(name)
     for parts in some_rules(chance):
@@ -86,7 +79,10 @@ def check(name, day, chance):
         end = begin + 2 * AROUND
         start = begin.astimezone(zone).replace(tzinfo=None, fold=0, second=0)
         start += timedelta(minutes=chance.choice((0, 0, 30, 50, 400)))
-        found = list(given(Recurrence(start, name, parse_rule(as_text(parts))), begin, end))
+        # A rule that never fires would be searched for years.
+        rule = f"{as_text(parts)};UNTIL={end - timedelta(seconds=1):%Y%m%dT%H%M%SZ}"
+        recurrence = Recurrence(start, name, parse_rule(rule))
+        found = [each.at for each in recurrence.since(begin, inclusive=True)]
         assert found == list(shown_by_looking(parts, start, zone, begin, end)), (name, start, as_text(parts))
         assert all(later > earlier for earlier, later in pairwise(found))
 
@@ -121,7 +117,7 @@ def test_hours_and_minutes_hold_at_every_change_that_is_no_whole_hour():
         for day in days_of_uneven_changes(name):
             seen += 1
             check(name, day, chance)
-    assert seen > 300
+    assert seen > 200
 
 
 def instants(rule, start, zone, number):
