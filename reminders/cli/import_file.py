@@ -15,7 +15,7 @@ import click
 
 from reminders.calendar.instants import parse_instant
 from reminders.cli.import_calendar import CalendarOptions, calendar_options, import_calendar_file, suffix_says_calendar
-from reminders.cli.input_file import DONE_WITH_REJECTS, opened, rejects_path, size_of
+from reminders.cli.input_file import DONE_WITH_REJECTS, fault_of, opened, rejects_path, size_of
 from reminders.cli.printing import for_people, print_json
 from reminders.cli.session import session
 from reminders.cli.values import json_option
@@ -117,8 +117,12 @@ import_.epilog = f"Columns: {', '.join(COLUMNS)}."
 def _is_calendar(file: str, source: BinaryIO) -> bool:
     if suffix_says_calendar(file):
         return True
-    known = Path(file).suffix.lower() in _SUFFIXES
-    return not known and looks_like_a_calendar(source.peek(64) if isinstance(source, BufferedReader) else b"")
+    if Path(file).suffix.lower() in _SUFFIXES or not isinstance(source, BufferedReader):
+        return False
+    try:
+        return looks_like_a_calendar(source.peek(64))
+    except OSError as error:
+        raise RemindersError(f"{file} cannot be read: {fault_of(error)}") from error
 
 
 def _form(file: str, given: str | None, lines: Lines) -> str:

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from pathlib import Path
 from typing import Any, TypeVar
 
 import click
 
+from reminders.cli.input_file import fault_of, open_file
 from reminders.cli.printing import for_people
 from reminders.cli.template_trial import NOBODY, certain_fault, of_file
 from reminders.domain.errors import InvalidInput, RemindersError
@@ -107,15 +107,15 @@ def read_parts(files: Mapping[str, str | None], channel: str, settings: Settings
 
 def _read(part: str, name: str) -> str:
     try:
-        with Path(name).open("rb") as file:
+        with open_file(name) as file:
             raw = file.read(_LONGEST_FILE + 1)
         if len(raw) > _LONGEST_FILE:
             raise InvalidInput(f"--{part}", f"{name!r} is too long; at most {LONGEST_SOURCE:,} characters are allowed")
         text = raw.decode("utf-8-sig")
     except UnicodeDecodeError:
         raise InvalidInput(f"--{part}", f"{name!r} is not UTF-8 text") from None
-    except OSError as error:
-        raise InvalidInput(f"--{part}", f"{name!r} cannot be read: {error.strerror}") from None
+    except (OSError, ValueError) as error:
+        raise InvalidInput(f"--{part}", f"{name!r} cannot be read: {fault_of(error)}") from None
     if "\0" in text:
         raise InvalidInput(f"--{part}", f"{name!r} contains a NUL character")
     # One source, whichever editor has saved it.

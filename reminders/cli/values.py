@@ -6,13 +6,13 @@ import re
 import sys
 from collections.abc import Callable, Mapping
 from datetime import UTC, datetime, timedelta
-from pathlib import Path
 from typing import Any, NoReturn, TypeVar
 from uuid import UUID
 
 import click
 
 from reminders.calendar.instants import parse_instant
+from reminders.cli.input_file import fault_of, open_file
 from reminders.domain.durations import parse_duration
 from reminders.domain.errors import InvalidInput
 from reminders.domain.request import LAST_YEAR, MAX_DATA_BYTES, checked_text
@@ -87,19 +87,18 @@ def _read_file(name: str) -> str:
     if name == "-" and sys.stdin is None:
         raise InvalidInput("data", "standard input is closed")
     try:
-        raw = sys.stdin.buffer.read(LONGEST_DATA + 1) if name == "-" else _head(Path(name))
+        raw = sys.stdin.buffer.read(LONGEST_DATA + 1) if name == "-" else _head(name)
         if len(raw) > LONGEST_DATA:
             _refuse_long()
         return raw.decode("utf-8-sig")
     except UnicodeDecodeError:
         raise InvalidInput("data", f"{name!r} is not UTF-8 text") from None
     except (OSError, ValueError) as error:
-        reason = error.strerror if isinstance(error, OSError) else str(error)
-        raise InvalidInput("data", f"{name!r} cannot be read: {reason}") from None
+        raise InvalidInput("data", f"{name!r} cannot be read: {fault_of(error)}") from None
 
 
-def _head(path: Path) -> bytes:
-    with path.open("rb") as file:
+def _head(name: str) -> bytes:
+    with open_file(name) as file:
         return file.read(LONGEST_DATA + 1)
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import stat
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
@@ -26,10 +27,10 @@ class RejectsFile:
     def __init__(self, path: Path) -> None:
         """Raises `RemindersError` at once if nothing could be written there later."""
         self._path = path
-        self._gathered = path.with_name(f".{path.name}.{uuid4().hex}")
+        # Not made of the file's name: a longer one might be too long.
+        self._gathered = path.parent / f".rejects.{uuid4().hex}"
         self._file: IO[str] | None = None
-        # Putting the file in place would also replace a device such as /dev/null, for good.
-        if (path.exists() and not path.is_file()) or not os.access(path.parent, os.W_OK | os.X_OK):
+        if not _can_be_put(path):
             raise RemindersError(
                 f"Rejects cannot be written to {path}\nName a file in a writable folder with --rejects"
             )
@@ -75,6 +76,18 @@ class RejectsFile:
             yield
         except OSError as error:
             raise RemindersError(f"Rejects cannot be written to {self._path}: {error.strerror}") from error
+
+
+def _can_be_put(path: Path) -> bool:
+    """Whether a file can be put there. It would also take the place of a device such as /dev/null, for good: that is no."""
+    try:
+        status = path.stat()
+    except FileNotFoundError:
+        return path.name not in {"", ".."} and os.access(path.parent, os.W_OK | os.X_OK)
+    except (OSError, ValueError):
+        # A name that is too long, has a NUL, leads through a file or in a circle.
+        return False
+    return stat.S_ISREG(status.st_mode) and os.access(path.parent, os.W_OK | os.X_OK)
 
 
 def _is_ours(path: Path) -> bool:

@@ -30,8 +30,11 @@ class ContentLine:
 
 
 def read_bytes(source: BinaryIO, name: str) -> bytes:
-    """All of a calendar, as UTF-8 if it was UTF-16. Raises `RemindersError` if it is too large or no text."""
-    raw = source.read(MOST_BYTES + 1)
+    """All of a calendar, as UTF-8 if it was UTF-16. Raises `RemindersError` if it is too large or cannot be read."""
+    try:
+        raw = source.read(MOST_BYTES + 1)
+    except OSError as error:
+        raise RemindersError(f"{name} cannot be read: {error.strerror}") from error
     if len(raw) > MOST_BYTES:
         raise RemindersError(
             f"{name} is larger than {MOST_BYTES >> 20} MB, which no calendar is without attachments\n"

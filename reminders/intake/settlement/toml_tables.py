@@ -115,6 +115,9 @@ def read_toml(path: Path) -> dict[str, Any]:
         raise SettingsError(f"{path} is no UTF-8 text") from None
     except (tomllib.TOMLDecodeError, RecursionError) as error:
         raise SettingsError(f"{path} is no TOML: {error}") from None
+    except ValueError as error:
+        # Of a name with a NUL.
+        raise SettingsError(f"{str(path)!r} cannot be read: {error}") from None
 
 
 def unknown(key: str, known: Collection[str]) -> str:
