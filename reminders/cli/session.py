@@ -36,7 +36,7 @@ from reminders.settings import Secret, Settings, load
 from reminders.settings_addresses import check_addresses
 
 PATIENCE_MS = 10_000
-"""How long a command waits for an application's open transaction that holds the row it wants to change."""
+"""How long each statement of a command waits for an application's open transaction that holds what it needs."""
 _REFUSALS = (
     psycopg2.OperationalError,
     psycopg2.InterfaceError,
@@ -54,10 +54,8 @@ class Session:
 
     @contextmanager
     def transaction(self) -> Iterator[DriverConnection]:
-        """A transaction that waits for other people's row locks for a while, not for ever."""
+        """A transaction that waits for other people's locks for a while, not for ever, as every statement of a command."""
         with self.database.transaction() as connection:
-            with connection.cursor() as cursor:
-                cursor.execute(f"SET LOCAL lock_timeout = {PATIENCE_MS}")
             yield connection
 
     @contextmanager
@@ -95,7 +93,9 @@ def session(
     with located(settings or command_settings(), broker=broker) as (found, embedded):
         assert found.database_url is not None
         url = found.database_url.reveal()
-        database = Database(url, schema=found.schema, pool_size=2, application_name="reminders-cli")
+        database = Database(
+            url, schema=found.schema, pool_size=2, application_name="reminders-cli", patience_ms=PATIENCE_MS
+        )
         try:
             with postgres_faults_explained():
                 check_connection(database)

@@ -46,7 +46,7 @@ NOTICE_SILENCE = {
 }
 LONGEST_IDLE = "30s"
 """How long a transaction of ours may stand still: a process frozen inside one must not keep its rows locked."""
-_BEGIN = f"BEGIN; SET LOCAL idle_in_transaction_session_timeout = '{LONGEST_IDLE}'"
+_BEGIN = f"BEGIN; SET LOCAL idle_in_transaction_session_timeout = '{LONGEST_IDLE}'; "
 LockNotAvailable = psycopg2.errors.LockNotAvailable
 
 
@@ -62,11 +62,25 @@ def driver_url(text: str) -> URL:
 
 
 class Database:
-    """The pool of one process. Connections open on first use, so a fork before that is harmless."""
+    """The pool of one process. Connections open on first use, so a fork before that is harmless.
 
-    def __init__(self, url: str, *, schema: str, pool_size: int = 5, application_name: str = "reminders") -> None:
+    With `patience_ms`, no statement waits longer than that for another transaction's lock, unless it says otherwise
+    itself; `LockNotAvailable` is raised then. Without it, waiting has no end.
+    """
+
+    def __init__(
+        self,
+        url: str,
+        *,
+        schema: str,
+        pool_size: int = 5,
+        application_name: str = "reminders",
+        patience_ms: int | None = None,
+    ) -> None:
         self.schema = schema
         self.url = driver_url(url)
+        # Local to each transaction: behind a pooler a setting of the session would be somebody else's next.
+        self._patience = "" if patience_ms is None else f"SET LOCAL lock_timeout = {int(patience_ms)}; "
         self._bound: dict[str, BoundStatement] = {}
         self._may_prepare = True
         self._engine = create_engine(
@@ -141,12 +155,14 @@ class Database:
     ) -> list[Row]:
         bound = self.bound(statement)
         arguments = bound.arguments(given)
+        preamble = self._patience + preamble
         cursor = _driver(connection).cursor()
         if self._may_prepare:
             prepared = connection.info.setdefault("prepared", set())
             try:
                 if bound.name not in prepared:
-                    cursor.execute(bound.prepare)
+                    # Its analysis takes the tables' locks too.
+                    cursor.execute(preamble + bound.prepare)
                     prepared.add(bound.name)
                 cursor.execute(preamble + bound.execute, arguments)
                 return cursor.fetchall()
@@ -170,12 +186,12 @@ class Database:
         connection = self._engine.raw_connection()
         try:
             with self._noticing_loss(connection):
-                _driver(connection).cursor().execute(_BEGIN)
+                _driver(connection).cursor().execute(_BEGIN + self._patience)
         except DATABASE_AWAY:
             connection.close()
             connection = self._engine.raw_connection()
             try:
-                _driver(connection).cursor().execute(_BEGIN)
+                _driver(connection).cursor().execute(_BEGIN + self._patience)
             except BaseException:
                 connection.close()
                 raise
