@@ -9,7 +9,7 @@ TABLES = (
     "allowed_places", "notices",
     "recipients", "preferences", "suppressions", "kind_policies",
     "series", "series_skips", "lateness_policies",
-    "calendars", "calendar_entries",
+    "calendars", "calendar_entries", "calendar_revisions",
     "new_tenants", "cohort_members", "tenant_changes", "shadow_deliveries",
     "reconciliation_file_pages", "reconciliation_files",
     "settlement_lines", "reconciliation_rejects", "reconciliation_run_sums", "reconciliation_run_payouts",

@@ -110,6 +110,8 @@ _FIELDS_IN_TEXT = re.compile(r"(?<![\w'\"])(?:tenant_id|user_id|due_at|expires_a
 _ZONE_AS_ARGUMENT = re.compile(r"give zone as well, such as zone='([^']*)'")
 _OUTPUT_FAILS = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO})
 INTERRUPTED = 130
+LONGEST_LINE = 1000
+"""Characters of one line of a refusal, of which begin and end are shown."""
 
 
 class OneAtATime(click.Group):
@@ -149,12 +151,14 @@ class OneAtATime(click.Group):
         try:
             code = _flushed(super().main, args, prog_name or "reminders", **extra)
         except click.ClickException as error:
+            # click's own words repeat a wrong value whole.
+            vars(error).update(message="\n".join(map(_short, error.message.split("\n"))))
             error.show()
             code = error.exit_code
         except RemindersError as error:
             from reminders.cli.printing import for_people
 
-            print("\n".join(map(for_people, str(error).split("\n"))), file=sys.stderr)
+            print("\n".join(_short(for_people(line)) for line in str(error).split("\n")), file=sys.stderr)
             code = 1
         except (KeyboardInterrupt, click.Abort) as error:
             _tell_of_interruption(error)
@@ -179,6 +183,11 @@ class OneAtATime(click.Group):
             if ctx.invoked_subcommand == "import":
                 raise
             raise RemindersError(_in_flags(error)) from error
+
+
+def _short(line: str) -> str:
+    """A line of a refusal with its middle left out, if it repeats something very long that was given."""
+    return line if len(line) <= LONGEST_LINE else f"{line[: LONGEST_LINE // 2]}...{line[-LONGEST_LINE // 4 :]}"
 
 
 def _in_flags(error: InvalidInput) -> str:

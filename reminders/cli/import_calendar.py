@@ -212,9 +212,10 @@ def _zone(name: str | None) -> str | None:
 
 
 def _all_day_at(text: str | None) -> time:
-    match = _TIME.fullmatch(text or "09:00")
+    given = text or "09:00"
+    match = _TIME.fullmatch(given)
     if match is None:
-        raise InvalidInput("all-day-at", f"{text!a} is no time of day; write 09:00")
+        raise InvalidInput("all-day-at", f"{given[:40]!a} is no time of day; write 09:00")
     return time(int(match[1]), int(match[2]))
 
 

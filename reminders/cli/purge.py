@@ -60,7 +60,9 @@ def _age(text: str) -> float:
     except ValueError as error:
         raise InvalidInput("--older-than", str(error)) from None
     if seconds < SHORTEST_RETENTION:
-        raise InvalidInput("--older-than", f"must be at least a day; {text!r} is {seconds:g} s (write 90d for days)")
+        raise InvalidInput(
+            "--older-than", f"must be at least a day; {text.strip()!r} is {seconds:g} s (write 90d for days)"
+        )
     return seconds
 
 

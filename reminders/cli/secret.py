@@ -229,7 +229,9 @@ def _read_grace(text: str) -> float:
     except ValueError as error:
         raise InvalidInput("--grace", str(error)) from None
     if seconds > LONGEST_GRACE:
-        raise InvalidInput("--grace", f"{text!r} is longer than 90d, for which a former secret may go on at most")
+        raise InvalidInput(
+            "--grace", f"{text.strip()!r} is longer than 90d, for which a former secret may go on at most"
+        )
     return seconds
 
 

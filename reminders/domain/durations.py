@@ -14,7 +14,7 @@ def parse_duration(text: str) -> float:
     """Seconds meant by `text`. Raises `ValueError` with what is accepted."""
     match = _DURATION.fullmatch(text.strip())
     if match is None:
-        raise ValueError(f"{text!r} is no duration; write 90s, 5m, 2h, 7d or plain seconds")
+        raise ValueError(f"{text[:40]!r} is no duration; write 90s, 5m, 2h, 7d or plain seconds")
     return float(match[1]) * _UNITS[match[2]]
 
 

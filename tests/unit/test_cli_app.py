@@ -113,3 +113,26 @@ def test_a_fault_of_ours_shows_where_it_is(command_that):
 def test_a_command_that_ends_well_exits_0_whatever_it_returns(command_that):
     command_that(lambda: "something")
     assert invoke("status").exit_code == 0
+
+
+def test_what_was_given_and_is_very_long_is_not_repeated_whole():
+    long = "x" * 50_000
+    for arguments in (
+        ("tenant", "lateness", "shop", "--max-lateness", long),
+        ("series", "edit", long, "--max-lateness", long),
+        ("series", "edit", "1", "--catch-up", long),
+        ("import", long),
+        ("purge", "--older-than", long),
+        ("list", "--limit", long),
+        (long,),
+    ):
+        answer = invoke(*arguments)
+        assert answer.exit_code in {1, 2}
+        assert "xxxxx" in answer.stderr
+        assert len(answer.stderr) < 2 * app.LONGEST_LINE, arguments[:2]
+
+
+def test_begin_and_end_of_a_long_refusal_are_told(command_that):
+    command_that(raising(RemindersError("It was " + "y" * 5000 + "\nwrite z" + "y" * 5000 + " instead")))
+    told = invoke("status").stderr
+    assert told == f"It was {'y' * 493}...{'y' * 250}\nwrite z{'y' * 493}...{'y' * 242} instead\n"

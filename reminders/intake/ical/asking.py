@@ -77,13 +77,15 @@ class Ringing:
 
 @dataclass(slots=True)
 class Asked:
-    """What a calendar comes to. `partial`: it tells of single events (METHOD), not of all that the calendar has.
+    """What a calendar comes to. `partial`: it tells of single events (METHOD), not of all that the calendar has; `cancels`: that they
+    are cancelled.
 
     `whole`: nothing of the file is missing that we would know of. What is neither in it nor among the `broken` UIDs is gone.
     """
 
     partial: bool
     whole: bool
+    cancels: bool = False
     events: int = 0
     skipped: int = 0
     without_uid: list[int] = field(default_factory=list)
@@ -92,13 +94,13 @@ class Asked:
     rejects: list[Reject] = field(default_factory=list)
     broken: set[str] = field(default_factory=set)
     series: dict[str, Revised] = field(default_factory=dict)
-    sequences: dict[str, int] = field(default_factory=dict)
 
 
 def asked_for(tree: Tree, wishes: Wishes) -> Asked:
     """Raises `RemindersError` for what no part of can be taken: another kind of file, or far too much of it."""
-    asked = Asked(_is_partial(tree), tree.whole, rejects=list(tree.strays))
+    partial = _is_partial(tree)
     cancels = _method(tree.calendars[0]) == "CANCEL"
+    asked = Asked(partial, tree.whole, cancels, rejects=list(tree.strays))
     found: dict[str, list[Event]] = {}
     broken: dict[str, int] = {}
     give_up_at = time.process_time() + MOST_SECONDS
@@ -130,7 +132,6 @@ def asked_for(tree: Tree, wishes: Wishes) -> Asked:
             continue
         latest = _latest(events, asked)
         revised = asked.series[uid] = Revised(latest)
-        asked.sequences[uid] = max(event.sequence for event in latest)
         if not cancels:
             _ask(asked, revised, latest, wishes, give_up_at)
         else:

@@ -11,7 +11,10 @@ from reminders.domain.errors import InvalidInput, RemindersError
 from reminders.domain.identity import delivery_key, derived_id, digest, identity_key, uuid7
 from reminders.domain.request import ReminderRequest
 from reminders.intake.ical.asking import Asked, Ringing, Wishes
+from reminders.intake.ical.events import Event
+from reminders.intake.ical.revising import Revising
 from reminders.intake.records import Reject
+from reminders.ledger.calendar_revisions import Component, Revision
 from reminders.ledger.calendars import Entry
 
 _OF_ONE_EVENT = frozenset({"due_at", "zone", "reference", "slot", "data"})
@@ -44,27 +47,39 @@ class Owner:
 class Wanted:
     """A reminder that a calendar asks for. `entry_key` is its identity as long as it has rung only once."""
 
-    line: int
+    event: Event
     request: ReminderRequest
     entry_key: bytes
     uid_key: bytes
     recurrence_id: str
-    sequence: int
+
+    @property
+    def line(self) -> int:
+        return self.event.line
 
     def entry(self, reminder_id: UUID) -> Entry:
         """What is noted of it once it is that reminder."""
         return Entry(
-            self.entry_key, self.uid_key, self.recurrence_id, self.sequence, self.request.request_hash,
+            self.entry_key, self.uid_key, self.recurrence_id, self.event.sequence, self.request.request_hash,
             self.request.due_at, reminder_id,
         )  # fmt: skip
 
 
+@dataclass(frozen=True, slots=True)
+class Known:
+    """What earlier imports of a calendar made, by its key, and how new what they told of each component is."""
+
+    entries: Mapping[bytes, Entry]
+    revisions: Mapping[Component, Revision]
+
+
 @dataclass(slots=True)
 class Changes:
-    """`changed` pairs what was imported before with what is asked for now."""
+    """`changed` pairs what was imported before with what is asked for now; `told` are revisions to note."""
 
     existing: int = 0
     outdated: int = 0
+    told: list[tuple[Component, Revision]] = field(default_factory=list)
     new: list[Wanted] = field(default_factory=list)
     changed: list[tuple[Entry, Wanted]] = field(default_factory=list)
     gone: list[Entry] = field(default_factory=list)
@@ -72,19 +87,21 @@ class Changes:
 
 
 def compare(
-    asked: Asked, known: Mapping[bytes, Entry], owner: Owner, wishes: Wishes, to_request: Callable[..., ReminderRequest]
+    asked: Asked, known: Known, owner: Owner, wishes: Wishes, to_request: Callable[..., ReminderRequest]
 ) -> Changes:
     """What is to be done. `to_request` takes the keyword arguments of `schedule`. Raises `InvalidInput` for what the command gave, `RemindersError` for what looks like another calendar."""
     in_file = {_uid_key(uid): uid for uid in asked.series}
-    _check_same_calendar(asked, known, in_file, owner, wishes)
-    old = _outdated(asked, known, in_file)
-    changes = Changes()
+    entries = known.entries
+    _check_same_calendar(asked, entries, in_file, owner, wishes)
+    uid_keys = {uid: key for key, uid in in_file.items()}
+    revising = Revising(asked, known.revisions, entries.values(), uid_keys)
+    changes = Changes(told=revising.told())
     met: set[bytes] = set()
     for wanted in _wanted(asked, owner, changes, to_request):
-        if wanted.uid_key in old:
+        if revising.is_outdated(wanted.event.uid, wanted.recurrence_id, wanted.event):
             changes.outdated += 1
             continue
-        entry = known.get(wanted.entry_key)
+        entry = entries.get(wanted.entry_key)
         met.add(wanted.entry_key)
         if entry is None:
             changes.new.append(wanted)
@@ -93,8 +110,8 @@ def compare(
         else:
             changes.changed.append((entry, wanted))
     broken = {_uid_key(uid) for uid in asked.broken}
-    for entry in known.values():
-        if entry.entry_key in met or entry.ended or entry.uid_key in broken or entry.uid_key in old:
+    for entry in entries.values():
+        if entry.entry_key in met or entry.ended or entry.uid_key in broken:
             continue
         if entry.due_at < wishes.oldest:
             # Over, and not looked at: its event may be as it was.
@@ -103,7 +120,10 @@ def compare(
         if uid is None:
             is_gone = asked.whole and not asked.partial
         else:
-            is_gone = not asked.partial or asked.series[uid].concerns(entry.recurrence_id)
+            teller = asked.series[uid].about(entry.recurrence_id)
+            is_gone = not asked.partial or (
+                teller is not None and not revising.is_outdated(uid, entry.recurrence_id, teller)
+            )
         if is_gone:
             changes.gone.append(entry)
     return changes
@@ -144,8 +164,7 @@ def _wanted(
             asked.broken.add(event.uid)
             changes.rejects.append(Reject(event.line, error.field, error.reason))
             continue
-        uid_key = _uid_key(event.uid)
-        yield Wanted(event.line, request, request.identity_key, uid_key, ringing.recurrence_id, event.sequence)
+        yield Wanted(event, request, request.identity_key, _uid_key(event.uid), ringing.recurrence_id)
 
 
 def _request(ringing: Ringing, owner: Owner, to_request: Callable[..., ReminderRequest]) -> ReminderRequest:
@@ -163,17 +182,6 @@ def _request(ringing: Ringing, owner: Owner, to_request: Callable[..., ReminderR
         slot=ringing.slot + turn,
         data=ringing.data(),
     )
-
-
-def _outdated(asked: Asked, known: Mapping[bytes, Entry], in_file: Mapping[bytes, str]) -> set[bytes]:
-    """Of a message about single events those that tell of an older revision than was imported (RFC 5546 section 2.1.4)."""
-    if not asked.partial:
-        return set()
-    return {
-        entry.uid_key
-        for entry in known.values()
-        if entry.uid_key in in_file and entry.sequence > asked.sequences[in_file[entry.uid_key]]
-    }
 
 
 def _check_same_calendar(

@@ -39,7 +39,7 @@ def import_calendar(
         owner = replace(owner, name=tree.name)
     writing = writer(owner)
     known = writing.known()
-    wishes = replace(wishes, until=furthest(known, wishes.until))
+    wishes = replace(wishes, until=furthest(known.entries, wishes.until))
     asked = asked_for(tree, wishes)
     changes = compare(asked, known, owner, wishes, to_request)
     writing.write(changes)

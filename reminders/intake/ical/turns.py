@@ -61,11 +61,20 @@ class Revised:
         else:
             yield from self._recurring(self.master, since, until)
 
-    def concerns(self, recurrence_id: str) -> bool:
-        """Whether these components, in a message about them alone, tell of that turn."""
-        if self.master is not None or recurrence_id in self.single:
-            return True
-        return any(wall.strftime(_FORM) <= recurrence_id for wall, _ in self._later)
+    def about(self, recurrence_id: str) -> Event | None:
+        """Which of these components, in a message about them alone, tells of that turn; None if none does."""
+        if recurrence_id in self.single:
+            return self.single[recurrence_id]
+        later = (event for wall, event in reversed(self._later) if wall.strftime(_FORM) <= recurrence_id)
+        return next(later, self.master)
+
+    def components(self) -> Iterator[tuple[str, Event]]:
+        """Each with the turn that it stands for or begins with; the event as a whole with none."""
+        if self.master is not None:
+            yield "", self.master
+        yield from self.single.items()
+        for wall, event in self._later:
+            yield wall.strftime(_FORM), event
 
     def _recurring(self, master: Event, since: datetime | None, until: datetime) -> Iterator[Turn]:
         alarms = [alarm for event in self._events for alarm in event.alarms]

@@ -14,9 +14,9 @@ from psycopg2.extensions import connection as DriverConnection  # noqa: N812 - a
 from reminders.domain.errors import Conflict, NotFound, Refused, RemindersError
 from reminders.domain.identity import uuid7
 from reminders.domain.request import ReminderRequest
-from reminders.intake.ical.comparing import Changes, Owner, Wanted, again
+from reminders.intake.ical.comparing import Changes, Known, Owner, Wanted, again
 from reminders.intake.records import Reject
-from reminders.ledger import calendars, changing, scheduling
+from reminders.ledger import calendar_revisions, calendars, changing, scheduling
 from reminders.ledger.calendars import Entry
 
 KEPT = timedelta(days=7)
@@ -70,12 +70,14 @@ class CalendarWriter:
         self._dry = dry
         self._import = uuid7()
 
-    def known(self) -> dict[bytes, Entry]:
+    def known(self) -> Known:
         """What earlier imports made. From here on an older import of the calendar that still runs gives way."""
         with self._transaction() as connection:
             if not self._dry:
                 calendars.begin(connection, self._schema, self._calendar, self._import, self._about)
-            return {entry.entry_key: entry for entry in calendars.entries(connection, self._schema, self._calendar)}
+            entries = calendars.entries(connection, self._schema, self._calendar)
+            revisions = calendar_revisions.revisions(connection, self._schema, self._calendar)
+            return Known({entry.entry_key: entry for entry in entries}, dict(revisions))
 
     def write(self, changes: Changes) -> None:
         """Raises `RemindersError` if a newer import of the calendar has begun; what is committed by then stays."""
@@ -91,9 +93,13 @@ class CalendarWriter:
         for gone in _parts(changes.gone):
             with self._batch() as connection:
                 self._save(connection, [each for entry in gone for each in self._cancel(connection, entry)])
-        if not self._dry:
+        if self._dry:
+            return
+        for told in _parts(changes.told):
             with self._batch() as connection:
-                calendars.prune(connection, self._schema, self._calendar, self._now - KEPT)
+                calendar_revisions.save(connection, self._schema, self._calendar, told)
+        with self._batch() as connection:
+            calendars.prune(connection, self._schema, self._calendar, self._now - KEPT)
 
     @contextmanager
     def _batch(self) -> Iterator[DriverConnection]:

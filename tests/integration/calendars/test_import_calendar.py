@@ -78,7 +78,7 @@ def ledger(database):
             """Changes whenever a row of the ledger is written."""
             with database.transaction() as connection, connection.cursor() as cursor:
                 found = []
-                for table in ("reminders", "due", "calendar_entries"):
+                for table in ("reminders", "due", "calendar_entries", "calendar_revisions"):
                     cursor.execute(f"SELECT xmin::text, ctid::text FROM reminders.{table} ORDER BY ctid")
                     found.append(cursor.fetchall())
                 return found
