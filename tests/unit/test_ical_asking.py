@@ -434,6 +434,17 @@ def test_deep_nesting_is_reported():
     assert "deeper" in asked.rejects[0].reason
 
 
+@pytest.mark.parametrize(
+    ("name", "rejected"),
+    [("X-FOO", 0), ("ATTACH", 0), ("DESCRIPTION", 0), ("SUMMARY", 0), ("RDATE", 1), ("RRULE", 1), ("UID", 1)],
+)
+def test_a_line_of_a_megabyte_rejects_its_event_only_where_it_counts(name, rejected):
+    long = event("DTSTART:20260401T090000Z", f"{name}:{'x' * (1 << 20)}", uid="long")
+    found = ask(calendar(long, event("DTSTART:20260401T090000Z", uid="other")))
+    assert [reject.reason for reject in found.rejects] == [f"{name} is longer than 1,048,576 bytes"] * rejected
+    assert len(found.ringings) == 2 - rejected
+
+
 def test_a_line_folded_a_million_times_is_reported():
     bomb = "EXDATE:20260401T090000Z" + "\n ,x" * 1_000_000
     line, _, reason = fault("DTSTART:20260401T090000Z", bomb)

@@ -3,6 +3,7 @@
 import os
 import threading
 from functools import partial
+from pathlib import Path
 
 import pytest
 
@@ -13,6 +14,7 @@ WHOSE = ("--tenant", "shop", "--user", "ada", "--kind", "appointment", "--channe
 CALENDAR = "BEGIN:VCALENDAR\nBEGIN:VEVENT\nUID:a\nDTSTART:20310101T090000Z\nEND:VEVENT\nEND:VCALENDAR\n"
 BROKEN = CALENDAR.replace("20310101T090000Z", "20311301T090000Z")
 RECORDS = "tenant_id,user_id,kind,channel,destination,due_at,reference\nshop,ada,note,log,x,never,a\n"
+CONFIG = Path(__file__).resolve().parents[3] / "examples" / "shop" / "reconcile.toml"
 LONG = "x" * 300
 UNREADABLE = ("", ".", "..", "folder", LONG, f"{LONG}/x", "a\0b", "absent", "absent/x", "file/x", "circle")
 
@@ -44,6 +46,7 @@ READING = {
     "import records": lambda path: ("import", path, "--format", "csv"),
     "import": lambda path: ("import", path),
     "import suppressions": lambda path: ("suppress", "import", path, "--tenant", "shop"),
+    "reconcile": lambda path: ("reconcile", path, "--dry-run", "--config", CONFIG),
     "schedule": lambda path: ("schedule", *WHOSE, "--due-at", "+1h", "--data", f"@{path}"),
     "template add": lambda path: (
         "template", "add", "--tenant", "shop", "--kind", "k", "--channel", "sms", "--text", path,
@@ -61,6 +64,11 @@ def test_a_file_that_cannot_be_read(run, command, path):
 def test_a_file_that_breaks_while_it_is_read(run, folder, command):
     (folder / "mem").symlink_to("/proc/self/mem")
     refused(run(*READING[command]("mem")), "cannot be read", "Input/output error")
+
+
+@pytest.mark.parametrize("path", [path for path in UNREADABLE if "\0" not in path], ids=lambda path: repr(path)[:20])
+def test_a_configuration_that_cannot_be_read(run, path):
+    refused(run("reconcile", "file", "--dry-run", f"--config={path}"), "cannot be read: ")
 
 
 WRITING = {

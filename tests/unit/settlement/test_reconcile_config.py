@@ -215,6 +215,7 @@ def test_what_is_refused(load, more, fault):
     [
         ("", 'format: is missing; write name = "stripe"'),
         ('format.mapping = "none.toml"', "none.toml cannot be read: No such file"),
+        ('format.mapping = "a\\u0000b"', "a\\x00b' cannot be read: embedded null byte"),
         ('format.mapping = "till.toml"', "till.toml: columns: line_id has neither a column nor a constant"),
         (
             'format = {name = "stripe", order_ref = "x"}',
