@@ -9,13 +9,16 @@ from email.utils import format_datetime
 from reminders.settings_mail import Sender
 
 _LINE = 76
-_ENCODED_BYTES = 45
-"""Bytes of text in one encoded word, which becomes 72 of the 75 characters that RFC 2047 allows."""
+"""Characters of a line with encoded words, its end not counted (RFC 2047, 2); RFC 5322, 2.1.1 asks for 78 at most."""
+_LONGEST_ENCODED = 75
+"""Characters of one encoded word (RFC 2047, 2)."""
+_AROUND = len("=?utf-8?b??=")
 
 
 def subject_line(subject: str) -> bytes:
     """`Subject:`, folded. The text must be free of what `header_fault` refuses."""
-    return _line("Subject", _words(subject))
+    words = subject.split()
+    return _line("Subject", words if _is_plain("Subject", subject, words) else _encoded("Subject", subject))
 
 
 def to_line(address: str) -> bytes:
@@ -31,7 +34,8 @@ def attempt_lines(sender: Sender, delivery_key: str, sent_at: datetime, unsubscr
     author = [f"<{sender.address}>"]
     if sender.name:
         quoted = sender.name.replace("\\", "\\\\").replace('"', '\\"')
-        author = [*(f'"{quoted}"'.split(" ") if _is_plain(sender.name) else _encoded(sender.name)), *author]
+        words = f'"{quoted}"'.split(" ")
+        author = [*(words if _is_plain("From", sender.name, words) else _encoded("From", sender.name)), *author]
     lines = [
         _line("Date", [format_datetime(sent_at)]),
         _line("From", author),
@@ -54,21 +58,24 @@ def _line(name: str, words: list[str]) -> bytes:
     return "\r\n".join(lines).encode() + b"\r\n"
 
 
-def _words(text: str) -> list[str]:
-    return text.split() if _is_plain(text) else _encoded(text)
+def _is_plain(name: str, text: str, words: list[str]) -> bool:
+    """Whether `text` may stand in header `name` as these words."""
+    # Whatever could be taken for an encoded word is encoded, and so reads as it was written. A word cannot be folded, and an
+    # encoded one can.
+    return text.isascii() and "=?" not in text and all(len(word) <= _room_beside(name) for word in words)
 
 
-def _is_plain(text: str) -> bool:
-    # Whatever could be taken for an encoded word is encoded, and so reads as it was written.
-    return text.isascii() and "=?" not in text
-
-
-def _encoded(text: str) -> list[str]:
-    """Encoded words (RFC 2047), each holding whole characters."""
+def _encoded(name: str, text: str) -> list[str]:
+    """Encoded words (RFC 2047), each holding whole characters; the first one fits beside the header's name."""
     chunks = [b""]
     for character in text:
         data = character.encode()
-        if len(chunks[-1]) + len(data) > _ENCODED_BYTES:
+        room = _room_beside(name) if len(chunks) == 1 else _LONGEST_ENCODED
+        if len(chunks[-1]) + len(data) > (room - _AROUND) // 4 * 3:
             chunks.append(b"")
         chunks[-1] += data
     return [f"=?utf-8?b?{base64.b64encode(chunk).decode('ascii')}?=" for chunk in chunks]
+
+
+def _room_beside(name: str) -> int:
+    return _LINE - len(f"{name}: ")

@@ -12,7 +12,7 @@ from uuid import UUID
 
 import idna
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from reminders.domain.delivery import Delivery
@@ -206,6 +206,11 @@ TEXT = st.text(st.characters(exclude_categories=("Cs",)), max_size=300)
 
 
 @given(TEXT, TEXT)
+@example("", "0" * 25 + "²¹¹¹¹¹¹\U00016f00")
+@example("", "0" * 25 + "²¹¹¹¹¹¹\U00016f00" * 3)
+@example("", "x" * 67)
+@example("", "x" * 68)
+@example("", "a " + "x" * 98)
 def test_any_text_comes_out_as_it_went_in(name, words):
     words = " ".join(re.sub(r"[^\w!?.,-]+", " ", words).split())[:100] or "x"
     body = render({"name": name, "subject": words})
@@ -216,11 +221,15 @@ def test_any_text_comes_out_as_it_went_in(name, words):
     assert text.get_payload(decode=True).decode().replace("\r\n", "\n") == expected
     assert {header.lower() for header in message} <= HEAD
     assert body.isascii()
-    assert all(len(line) <= 78 for line in body.split(b"\r\n"))
+    # RFC 5322, 2.1.1; RFC 2047, 2.
+    assert all(len(line) <= (76 if b"=?" in line else 78) for line in body.split(b"\r\n"))
     assert not re.search(rb"\r(?!\n)|(?<!\r)\n", body)
 
 
 @given(st.text(st.characters(exclude_categories=("Cs", "Cc", "Zl", "Zp")), max_size=128))
+@example("ü" * 128)
+@example("x" * 128)
+@example("\\\"" * 32)
 def test_any_fit_display_name_comes_out_as_it_went_in(name):
     if "=?" in name:
         return
@@ -237,6 +246,7 @@ def test_any_fit_display_name_comes_out_as_it_went_in(name):
     )
     assert address == "noreply@shop.example"
     assert decoded == name
+    assert all(len(line) <= (76 if b"=?" in line else 78) for line in lines.split(b"\r\n"))
 
 
 def test_the_headers_of_an_attempt():
