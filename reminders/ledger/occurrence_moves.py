@@ -15,7 +15,7 @@ from reminders.domain.identity import delivery_key
 from reminders.ledger.database import Row
 from reminders.ledger.statement import Statement
 
-LOCK = Statement("occurrence_lock", "SELECT 1 FROM {s}.due WHERE id = :id FOR NO KEY UPDATE", {"id": "uuid"})
+LOCK = Statement("occurrence_lock", "SELECT {s}.lock_rows(ARRAY[:id])", {"id": "uuid"})
 
 # Of a reminder that nobody is sending and that surely was not sent: it lives, or its series has withdrawn it.
 STANDING = Statement(
@@ -26,7 +26,6 @@ LEFT JOIN {s}.due d ON d.id = r.id
 LEFT JOIN {s}.notification_deliveries n ON n.delivery_key = r.delivery_key
 WHERE r.id = :id AND (d.status <> 'sending' OR d.id IS NULL AND r.withdrawn_at IS NOT NULL)
   AND n.uncertain_since IS NULL AND n.confirmed_late_at IS NULL
-FOR NO KEY UPDATE OF r
 """,
     {"id": "uuid"},
 )

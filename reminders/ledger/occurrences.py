@@ -61,11 +61,21 @@ OPEN = Statement(
     {"series": "uuid"},
 )
 
+# A statement of its own: the next one sees which of them a person has revived meanwhile.
+LOCK_WITHDRAWN = Statement(
+    "occurrences_lock_withdrawn",
+    """
+SELECT {s}.lock_rows(ARRAY(
+    SELECT id FROM {s}.reminders WHERE series_id = :series AND due_at <= :until AND withdrawn_at IS NOT NULL))
+""",
+    {"series": "uuid", "until": "timestamptz"},
+)
+
 WITHDRAWN = Statement(
     "occurrences_withdrawn",
     """
 SELECT recurrence_id, due_at, moved_at IS NOT NULL FROM {s}.reminders
-WHERE series_id = :series AND due_at <= :until AND withdrawn_at IS NOT NULL FOR NO KEY UPDATE
+WHERE series_id = :series AND due_at <= :until AND withdrawn_at IS NOT NULL
 """,
     {"series": "uuid", "until": "timestamptz"},
 )

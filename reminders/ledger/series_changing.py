@@ -20,6 +20,7 @@ from reminders.ledger import changing
 from reminders.ledger.caller import CallersConnection, fetch
 from reminders.ledger.changing import CancelResult
 from reminders.ledger.occurrences import (
+    LOCK_WITHDRAWN,
     OPEN,
     WITHDRAWN,
     bring,
@@ -177,6 +178,7 @@ def _record_pause(
         return
     moved = {each.recurrence_id for each in coming(connection, schema, [series])[series.id] if each.moved}
     moved_into_it: list[Turn] = []
+    run(LOCK_WITHDRAWN, series=str(series.id), until=series.now)
     for recurrence_id, at, said in run(WITHDRAWN, series=str(series.id), until=series.now):
         # Its time is the row's, where a person had moved it into the pause.
         if said and recurrence_id not in series.skipped:
