@@ -44,7 +44,8 @@ SECRET_MARK = "NULLIF(concat(p.secret_mark, '/', qc.secret_mark), '/')"  # noqa:
 """What stands for the secrets of the destination's and the tenant's own; null for nearly everyone."""
 
 # Whether the destination's breaker is open or half open, and the reminder is not the one that the ledger has chosen to ask.
-HALF_OPEN = "p.breaker_opened_at IS NOT NULL AND p.probe_id IS DISTINCT FROM r.id"
+# What is in shadow asks nobody, and waits for no answer: while all of a tenant is, there is none.
+HALF_OPEN = "p.breaker_opened_at IS NOT NULL AND p.probe_id IS DISTINCT FROM r.id AND qt.mode IS DISTINCT FROM 'shadow'"
 
 HELD = f"(COALESCE(GREATEST(p.hold_until, c.hold_until) > (SELECT now FROM t), false) OR {HALF_OPEN})"
 """Whether the destination, or the tenant's whole channel, must be left alone for now."""

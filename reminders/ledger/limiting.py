@@ -12,6 +12,7 @@ from typing import Any
 from uuid import UUID
 
 from reminders.ledger.database import Database
+from reminders.ledger.rate_rules import uncalled
 from reminders.ledger.statement import Statement
 from reminders.ledger.turn_moves import LeasedRow, without_turn
 from reminders.pipeline.ports import Message
@@ -25,7 +26,8 @@ PROBE_AGAIN = (5.0, 5.0)
 
 _T = "t AS MATERIALIZED (SELECT COALESCE(:now, clock_timestamp()) AS now)"
 
-# A breaker whose hold has ended is half open. The caps are asked in the order of the list, the narrowest first.
+# A breaker whose hold has ended is half open. Where nobody is called (its tenant is off or in shadow) nothing is limited: it
+# takes nobody's turn, and asks no destination. The caps are asked in the order of the list, the narrowest first.
 LIMITED = Statement(
     "limited",
     f"""
@@ -41,6 +43,7 @@ LEFT JOIN {{s}}.rates zc ON zc.channel = r.channel AND zc.removed_at IS NULL
 LEFT JOIN {{s}}.destinations p ON p.id = d.destination_id
 WHERE d.id = ANY(:ids) AND d.status = 'leased' AND d.lease_token = :token
   AND (zd.id IS NOT NULL OR zt.id IS NOT NULL OR zc.id IS NOT NULL OR p.timed_out_at IS NOT NULL OR p.breaker_opened_at IS NOT NULL)
+  AND NOT {uncalled("r.tenant_id")}
 """,
     {"now": "timestamptz", "ids": "uuid[]", "token": "uuid"},
 )

@@ -12,7 +12,9 @@ from reminders.domain.turns import Refused
 from reminders.ledger.claim_rules import ENDS, HALF_OPEN, HELD, PLACE, RULES
 from reminders.ledger.database import Database
 from reminders.ledger.holding import SPREAD
+from reminders.ledger.rate_rules import uncalled
 from reminders.ledger.statement import Statement
+from reminders.pipeline.admission import UNCALLED
 
 MAX_WAIT = 72 * 3600.0
 """Seconds for which a reminder may be put off in all, unless the settings say otherwise."""
@@ -41,26 +43,30 @@ RETURNING CASE WHEN held.whole_channel THEN 'channel_held' ELSE 'destination_hel
 )
 
 # The scan had given it a turn, at the price of every cap that covers it: they have it back.
+_UNCALLED = uncalled("(SELECT r.tenant_id FROM {s}.reminders r WHERE r.id = w.id)")
+_MINE = "w.id = :id AND w.delivery_key = :key AND w.status IN ('leased', 'published')"
 WAIT_FOR_TURN = Statement(
     "wait_for_turn",
-    """
+    f"""
 WITH t AS MATERIALIZED (SELECT COALESCE(:now, clock_timestamp()) AS now),
 mine AS MATERIALIZED (
     SELECT id, LEAST((SELECT now FROM t) + make_interval(secs => :seconds), give_up_at) AS wake_at,
            LEAST(give_up_at, (SELECT now FROM t) + make_interval(secs => :max_wait)) AS give_up_at, published_at
-    FROM {s}.due WHERE id = :id AND delivery_key = :key AND status IN ('leased', 'published')
+    FROM {{s}}.due w WHERE {_MINE} AND NOT {_UNCALLED}
     FOR NO KEY UPDATE SKIP LOCKED
 ), parked AS (
-    UPDATE {s}.due d
+    UPDATE {{s}}.due d
     SET status = 'pending', rate_id = :rate, wake_at = mine.wake_at, turn_at = mine.wake_at, give_up_at = mine.give_up_at,
         waits_since = COALESCE(LEAST(d.waits_since, mine.published_at), (SELECT now FROM t))
     FROM mine WHERE d.id = mine.id
     RETURNING d.id
 ), given_back AS (
-    UPDATE {s}.rates z SET next_at = z.next_at - make_interval(secs => 1 / z.per_second)
+    UPDATE {{s}}.rates z SET next_at = z.next_at - make_interval(secs => 1 / z.per_second)
     FROM parked WHERE z.id = ANY(:rates) AND z.per_second IS NOT NULL
 )
 SELECT 'rate_limited' FROM parked
+UNION ALL
+SELECT '{UNCALLED}' FROM {{s}}.due w WHERE {_MINE} AND {_UNCALLED}
 """,
     {
         "now": "timestamptz", "id": "uuid", "key": "text", "rate": "uuid", "rates": "uuid[]", "seconds": "float8",

@@ -22,6 +22,7 @@ from reminders.ledger.releasing import AHEAD
 from reminders.ledger.review import checked_words
 from reminders.ledger.statement import Statement
 from reminders.ledger.tenant_registry import ALONE, REGISTER, Dispatcher
+from reminders.ledger.turn_moves import wake_uncalled
 
 _BEGIN = "SET TRANSACTION ISOLATION LEVEL READ COMMITTED; SET LOCAL lock_timeout = '10s'"
 _SAID = {"reason": "text", "actor": "text", "host": "text"}
@@ -213,6 +214,7 @@ def set_mode(
     # Crash here: the mode is in force, and shown. Said again, it is waited for once more.
     if mode != "live":
         await_claims(database, f"Mode {mode} of {wanted.words()}", wait)
+        wake_uncalled(database, tenants)
     return _moved(database, tenants, rows)
 
 

@@ -8,6 +8,7 @@ from datetime import datetime
 from typing import Any
 from uuid import UUID
 
+from reminders.domain.lanes import SEPARATOR
 from reminders.domain.turns import Cap, Turns, Waiting
 from reminders.ledger.database import INDEXES_ONLY, LOOPS_ONLY, Database
 from reminders.ledger.rate_rules import CAPACITY, IN_FLIGHT, WAITS
@@ -124,6 +125,23 @@ SELECT (SELECT count(*) FROM woken), COALESCE((SELECT bool_or(by_calls) FROM spa
     {"now": "timestamptz", "limit": "integer"},
 )
 
+# Nobody is called for it any more: it needs no turn, and must not stand before others that do.
+WAKE_UNCALLED = Statement(
+    "wake_uncalled",
+    f"""
+WITH t AS MATERIALIZED (SELECT clock_timestamp() AS now), mine AS MATERIALIZED (
+    SELECT d.id FROM {{s}}.due d
+    WHERE {WAITS} AND d.wake_at > (SELECT now FROM t) AND split_part(d.lane, chr({ord(SEPARATOR)}), 1) = ANY(:tenants)
+    LIMIT :limit
+    FOR NO KEY UPDATE OF d SKIP LOCKED
+)
+UPDATE {{s}}.due d SET wake_at = (SELECT now FROM t) FROM mine WHERE d.id = mine.id
+RETURNING 1
+""",
+    {"tenants": "text[]", "limit": "integer"},
+)
+WAKE_BATCH = 500
+
 
 @dataclass(frozen=True, slots=True)
 class LeasedRow:
@@ -144,6 +162,13 @@ def hurry(database: Database, limit: int, now: datetime | None) -> tuple[int, bo
     """Wake up to `limit` rows of each cap that has turns to give: how many, and whether some wait for a call's end."""
     woken, by_calls = database.fetch_in_loops(HURRY, now=now, limit=limit)[0]
     return woken, by_calls
+
+
+def wake_uncalled(database: Database, tenants: Sequence[str]) -> None:
+    """Let what waits for turns wait no longer, since its tenant is off or in shadow."""
+    while database.fetch_in_loops(WAKE_UNCALLED, tenants=list(tenants), limit=WAKE_BATCH):
+        # Crash here: the others wake at their turns.
+        continue
 
 
 def without_turn(

@@ -21,6 +21,10 @@ MARGIN = 5.0
 """Seconds by which a call's place outlives the claim: the claim's time begins later."""
 
 
+UNCALLED = "uncalled"
+"""What is told instead of a turn where nobody will be called: the tenant has been turned off, or to shadow."""
+
+
 class Caps(Protocol):
     """What a worker knows of caps."""
 
@@ -40,7 +44,7 @@ class TurnLedger(Protocol):
     """Where a reminder waits for its turn."""
 
     def wait_for_turn(self, reminder_id: UUID, delivery_key: str, refused: Refused, caps: Sequence[UUID]) -> str:
-        """Park it until its turn comes; nothing is burnt. What the message is told, in a word."""
+        """Park it until its turn comes; nothing is burnt. What the message is told, in a word; `UNCALLED`: it is not parked."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,6 +66,8 @@ class Admission:
         # Crash here: tokens taken, no claim. Tokens are lost, places end by themselves; the message comes again.
         if refused is not None:
             answer = self.ledger.wait_for_turn(reminder_id, delivery_key, refused, caps)
+            if answer == UNCALLED:
+                return self.deliver(reminder_id, delivery_key)
             logger.info("deliver.no_claim reason=%s cap=%s key=%s", answer, refused.cap, delivery_key)
             return answer
         claimed: list[bool] = []
