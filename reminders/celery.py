@@ -35,7 +35,7 @@ app = Celery(
     "reminders",
     set_as_current=False,
     amqp="reminders.broker.transport:AMQP",
-    include=["reminders.tasks", "reminders.management_tasks", "reminders.reconcile_tasks"],
+    include=["reminders.tasks", "reminders.management_tasks", "reminders.control_tasks", "reminders.reconcile_tasks"],
 )
 
 

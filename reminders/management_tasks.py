@@ -8,36 +8,22 @@ one line what it came to, or what was wrong with the request.
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Sequence
 from functools import partial
 from typing import Any
 
 from reminders import bootstrap
-from reminders.celery import app
-from reminders.domain.errors import InvalidInput, RemindersError
+from reminders.domain.errors import InvalidInput
 from reminders.ledger.closing_letters import Answer, discard, redrive, resolve
 from reminders.ledger.pausing import Pause, read_ids, read_scope
 from reminders.ledger.pausing import pause as hold
 from reminders.ledger.pausing import resume as end
 from reminders.ledger.review import FILTERS, LetterFilter, Resolution, checked_words, read_filter, read_rate
+from reminders.operators_word import by_an_operator, known, refusal_logged
 
 logger = logging.getLogger(__name__)
 
-# Celery otherwise registers every task with every app of the process: an application's own app must not get ours.
-# An operator's word is about what they saw when they gave it: a worker's death must not have the broker repeat it ten
-# minutes later. What fails for the database's sake has changed nothing.
-by_an_operator = partial(
-    app.task,
-    shared=False,
-    acks_late=False,
-    throws=(RemindersError,),
-    autoretry_for=bootstrap.DATABASE_FAULTS,
-    max_retries=8,
-    retry_backoff=1,
-    retry_backoff_max=30,
-    retry_jitter=True,
-)
+_refusal_logged = partial(refusal_logged, logger)
 
 
 @by_an_operator(name="reminders.redrive_dead_letters")
@@ -54,7 +40,7 @@ def redrive_dead_letters(
     **filters: Any,
 ) -> dict[str, Any]:
     """Send dead letters' reminders again; see `reminders dlq redrive`, whose options and filters these are."""
-    with _refusal_logged("redrive"):
+    with _refusal_logged("redrive", "review"):
         answer = redrive(
             bootstrap.database(),
             _chosen(filters, everything),
@@ -74,7 +60,7 @@ def discard_dead_letters(
     *, actor: str, reason: str, everything: bool = False, limit: int = 1000, dry_run: bool = False, **filters: Any
 ) -> dict[str, Any]:
     """Give reminders up for good; see `reminders dlq discard`, whose options and filters these are."""
-    with _refusal_logged("discard"):
+    with _refusal_logged("discard", "review"):
         wanted = _chosen(filters, everything)
         answer = discard(bootstrap.database(), wanted, actor=actor, reason=reason, limit=limit, dry_run=dry_run)
     return _told("discarded", answer, actor, dry_run=dry_run)
@@ -94,7 +80,7 @@ def resolve_dead_letters(
     **filters: Any,
 ) -> dict[str, Any]:
     """Record whether reminders were `delivered` or `not_sent`; see `reminders dlq resolve`."""
-    with _refusal_logged("resolve"):
+    with _refusal_logged("resolve", "review"):
         answer = resolve(
             bootstrap.database(),
             _chosen(filters, everything),
@@ -116,7 +102,7 @@ def pause(*, actor: str, reason: str, everything: bool = False, **scope: Any) ->
     The message waits in its queue behind what is under way there; the command does not.
     """
     with _refusal_logged("pause", "hold"):
-        wanted = read_scope(**_known(scope, _SCOPE), everything=everything)
+        wanted = read_scope(**known(scope, _SCOPE), everything=everything)
         said = hold(bootstrap.database(), wanted, actor=actor, reason=reason)
     logger.info("hold.paused id=%s open_claims=%d actor=%s", said.pause.id, said.open_claims, actor)
     return {**said.pause.fields(), "created": said.created, "open_claims": said.open_claims}
@@ -138,27 +124,11 @@ def resume(*, ids: Sequence[str], actor: str, reason: str, rate: str | None = No
 _SCOPE = ("tenant", "channel", "kind", "destination")
 
 
-def _known(given: dict[str, Any], names: Sequence[str]) -> dict[str, Any]:
-    """What a message names. A name that is none of these must not widen what is chosen."""
-    if unknown := sorted(set(given) - set(names)):
-        raise InvalidInput(unknown[0], f"is no filter; there are {', '.join(names)}")
-    return given
-
-
 def _chosen(filters: dict[str, Any], everything: object) -> LetterFilter:
-    wanted = read_filter(**_known(filters, FILTERS))
+    wanted = read_filter(**known(filters, FILTERS))
     if not wanted.chooses() and everything is not True:
         raise InvalidInput("ids", "or a filter is needed; `everything: true` means all")
     return wanted
-
-
-@contextmanager
-def _refusal_logged(action: str, about: str = "review") -> Iterator[None]:
-    try:
-        yield
-    except RemindersError as error:
-        logger.warning("%s.%s_refused: %s", about, action, " ".join(str(error).split()))
-        raise
 
 
 def _told(what: str, answer: Answer, actor: str, *, dry_run: bool) -> dict[str, Any]:

@@ -8,7 +8,7 @@ from reminders.bootstrap import dispatcher_of
 from reminders.cli.dlq_closing import whoever_this_is
 from reminders.cli.printing import for_people, print_json
 from reminders.cli.session import session
-from reminders.cli.tenant_mode import moved_fields, read_wanted, tell_open_claims
+from reminders.cli.tenant_mode import read_wanted, tell_open_claims
 from reminders.cli.values import json_option
 from reminders.ledger.tenant_moves import Wanted, hand_over
 
@@ -56,7 +56,7 @@ def handover(
             dispatcher=dispatcher_of(ledger.settings),
         )
     if as_json:
-        print_json({"dispatcher": name, **moved_fields(moved), "woken": moved.woken})
+        print_json({"dispatcher": name, **moved.fields(), "woken": moved.woken})
         return
     print(for_people(f"{len(moved.tenants):,} tenants belong to {name}, {len(moved.changed):,} of them from now on"))
     if moved.woken:

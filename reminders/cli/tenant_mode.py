@@ -63,7 +63,7 @@ def change_mode(
             dispatcher=dispatcher_of(ledger.settings),
         )
     if as_json:
-        print_json({"mode": mode, **moved_fields(moved)})
+        print_json({"mode": mode, **moved.fields()})
         return
     already = "" if moved.changed else "already "
     print(for_people(f"{already}{mode}: {wanted.words()}{_number(wanted, moved)}"))
@@ -78,16 +78,6 @@ def read_wanted(context: click.Context, tenant_id: str | None, cohort: str | Non
     if cohort is not None:
         return Wanted(cohort=checked_cohort(cohort))
     return Wanted(tenant=checked_text("tenant_id", tenant_id))
-
-
-def moved_fields(moved: Moved) -> dict[str, Any]:
-    """What a change came to, as JSON shows it."""
-    return {
-        "tenants": moved.tenants,
-        "changed": moved.changed,
-        "open_claims": moved.open_claims,
-        "claims_end_at": moved.claims_end_at,
-    }
 
 
 def tell_open_claims(moved: Moved) -> None:

@@ -151,14 +151,14 @@ def read_scope(
     return scope
 
 
-def read_ids(ids: object) -> list[UUID]:
-    """The pauses that a message names. Raises `InvalidInput`, also where there are none."""
+def read_ids(ids: object, of: str = "pauses; `reminders pause list` shows them") -> list[UUID]:
+    """The ids that a message names, of what `of` says. Raises `InvalidInput`, also where there are none."""
     try:
         found = [UUID(each) for each in ids] if isinstance(ids, list | tuple) else []
     except (ValueError, TypeError, AttributeError):
         found = []
     if not found:
-        raise InvalidInput("ids", "must be a list of pauses' ids; `reminders pause list` shows them")
+        raise InvalidInput("ids", f"must be a list of ids of {of}")
     return found
 
 

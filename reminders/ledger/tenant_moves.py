@@ -12,6 +12,7 @@ from datetime import UTC, datetime
 from functools import partial
 from typing import Any
 
+from reminders.calendar.instants import instant_text
 from reminders.domain.errors import InvalidInput, NotFound
 from reminders.domain.identity import uuid7
 from reminders.domain.tenants import Mode, read_dispatcher
@@ -183,6 +184,13 @@ class Moved:
     open_claims: int
     claims_end_at: datetime | None
     woken: int = 0
+
+    def fields(self) -> dict[str, Any]:
+        """What it came to, as JSON shows it."""
+        until = None if self.claims_end_at is None else instant_text(self.claims_end_at)
+        return {
+            "tenants": self.tenants, "changed": self.changed, "open_claims": self.open_claims, "claims_end_at": until,
+        }  # fmt: skip
 
 
 def set_mode(

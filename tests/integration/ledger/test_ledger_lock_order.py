@@ -59,7 +59,9 @@ def test_what_is_revived_by_many_at_once_is_moved_by_each(world):
             if number % 2:
                 world.committed(reminders.cancel, made.id)
             else:
-                world.committed(reminders.reschedule, made.id, due_at=TOMORROW + timedelta(minutes=1 + number * 40 + round_))
+                world.committed(
+                    reminders.reschedule, made.id, due_at=TOMORROW + timedelta(minutes=1 + number * 40 + round_)
+                )
 
     for each in [world.start(work, number) for number in range(6)]:
         each.result(timeout=60)
