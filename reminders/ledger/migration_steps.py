@@ -55,6 +55,12 @@ def run_folder(name: str) -> None:
             op.execute(statements.replace(":", r"\:"))
 
 
+def commit() -> None:
+    """Commit the migration so far, with the locks that it holds. What comes before must bear to be run again."""
+    with op.get_context().autocommit_block():
+        pass
+
+
 def build_index(name: str, table: str, over: str) -> None:
     """Build an index while the table is read and written, unless it is there. Commits the migration so far.
 

@@ -97,6 +97,13 @@ CANCEL = Statement(
     {"ids": "uuid[]"},
 )
 
+# As a series withdraws a turn: it may come back, until a person cancels it as well.
+WITHDRAW = Statement(
+    "reconciliation_withdraw",
+    "UPDATE {s}.reminders SET withdrawn_at = clock_timestamp() WHERE id = ANY (:ids) AND status = 'cancelled' RETURNING 1",
+    {"ids": "uuid[]"},
+)
+
 
 # What stands where a decision's reminder was asked for and not made: the `same`, `ours` with other content, an `other`, or
 # what was `purged`.
@@ -105,7 +112,7 @@ FOUND = Statement(
     f"""
 SELECT d.identity, d.reminder_id::text,
        CASE WHEN r.id IS NULL THEN 'purged' WHEN r.data = d.content::jsonb THEN 'same'
-            WHEN jsonb_exists(r.data, 'decision') THEN 'ours' ELSE 'other' END,{STANDING_OF_REMINDER}
+            WHEN jsonb_exists(r.data, 'decision') THEN 'ours' ELSE 'other' END, r.withdrawn_at IS NOT NULL,{STANDING_OF_REMINDER}
 FROM (
     SELECT i.identity, i.content, COALESCE(
                (SELECT id FROM {{s}}.reminders WHERE identity_key = decode(i.identity, 'hex')),
@@ -148,10 +155,14 @@ class Record:
 
 @dataclass(frozen=True, slots=True)
 class FoundReminder:
-    """A reminder under an identity: whether it says what is asked for now, and how it stands, as `Record.standing`."""
+    """A reminder under an identity: whether it says what is asked for now, and how it stands, as `Record.standing`.
+
+    `withdrawn` says that a run cancelled it, and nobody else has since.
+    """
 
     id: UUID
     says: Literal["same", "ours", "other", "purged"]
+    withdrawn: bool
     standing: str
 
 
@@ -182,11 +193,13 @@ def note(
 def cancel_many(connection: DriverConnection, schema: str, reminders: Sequence[UUID]) -> Mapping[UUID, str]:
     """Cancel reminders in one round trip: `cancel`'s answer for each, or `is <status>` where nothing is left to cancel.
 
-    Those that are no longer there are left out.
+    Those that are no longer there are left out. What was not cancelled before may come back: a run has withdrawn it.
     """
     if not reminders:
         return {}
     rows = fetch(connection, schema, CANCEL, ids=[str(each) for each in sorted(reminders)])
+    if ours := [reminder for reminder, answer, standing in rows if answer == "cancelled" != standing]:
+        fetch(connection, schema, WITHDRAW, ids=ours)
     return {UUID(reminder): answer or f"is {standing}" for reminder, answer, standing in rows}
 
 
@@ -200,7 +213,8 @@ def found(
     contents = [request.data for request in requests]
     rows = fetch(connection, schema, FOUND, identities=identities, contents=contents)
     return {
-        bytes.fromhex(identity): FoundReminder(UUID(each), says, standing) for identity, each, says, standing in rows
+        bytes.fromhex(identity): FoundReminder(UUID(each), says, withdrawn, standing)
+        for identity, each, says, withdrawn, standing in rows
     }
 
 

@@ -259,9 +259,14 @@ def _is_made(answer: ScheduledReminder | Conflict | str) -> bool:
 
 
 def _meet(draft: _Draft, request: ReminderRequest, met: FoundReminder) -> None:
-    """What was told before its decision was forgotten is not told again; what a run cancelled for another one comes back."""
+    """What was told before its decision was forgotten is not told again; what a run cancelled for another one comes back.
+
+    What a person cancelled does not.
+    """
     _scheduled(draft, request, met.id)
-    if (met.standing == "cancelled" and draft.item.before is not None) or (
+    if met.standing == "cancelled" and draft.item.before is not None and not met.withdrawn:
+        _leave(draft, _ENDED_OTHERWISE["cancelled"])
+    elif (met.standing == "cancelled" and draft.item.before is not None) or (
         met.standing == "live" and met.says == "ours"
     ):
         draft.met = met

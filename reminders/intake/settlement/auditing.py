@@ -80,9 +80,16 @@ def audit(
     counts: Counter[str] = Counter()
     found: list[Found] = []
     decisions = repaired = 0
+    # What is on record as missing is decided over with the other orders, and again with those that are overdue.
+    missing: set[UUID] = set()
     for page in pages:
-        decisions += len(page)
         for each in page:
+            item = each.item if isinstance(each, Applied) else each
+            if item.id in missing:
+                continue
+            if item.decision.name == "missing":
+                missing.add(item.id)
+            decisions += 1
             finding = _finding(each)
             if finding is not None:
                 counts[finding.finding] += 1

@@ -40,7 +40,7 @@ _Result = TypeVar("_Result")
 
 def settling_of(workshop: Workshop) -> Settling:
     """What decides over pages of orders, with its own memory of channels."""
-    applying = Applying(workshop.database.schema, workshop.config, Teller(workshop.settings))
+    applying = Applying(workshop.database.schema, workshop.config, Teller(workshop.settings, workshop.config.source))
     return Settling(workshop.database.schema, workshop.config, AskedMatcher(workshop.matcher), applying)
 
 

@@ -26,11 +26,12 @@ _HASH = 40
 
 
 class Teller:
-    """Makes the requests of one process. `deduplicates` says it of each channel met so far."""
+    """Makes the requests of one process, for decisions of one source. `deduplicates` says it of each channel met so far."""
 
-    def __init__(self, settings: Settings) -> None:
+    def __init__(self, settings: Settings, source: str) -> None:
         self.deduplicates: dict[str, bool] = {}
         self._settings = settings
+        self._source = source
         self._providers: dict[str, Provider] = {}
 
     def request(
@@ -60,7 +61,7 @@ class Teller:
             due_at=due_at,
             zone=zone,
             reference=decision.order_reference or decision.line_id,
-            slot=_slot(decision),
+            slot=_slot(self._source, decision),
             data=_data(decision),
             expires_at=None if rule.expires is None else due_at + rule.expires,
         )
@@ -83,11 +84,13 @@ def _due(rule: Rule, decided_at: datetime, zone: str | None) -> datetime:
     return due if due >= earliest else to_instant(datetime.combine(day + timedelta(days=1), rule.at), zone)
 
 
-def _slot(decision: Decision) -> str:
-    slot = f"{decision.name}:{decision.line_id or decision.payout_id}"
+def _slot(source: str, decision: Decision) -> str:
+    """Tells decisions apart that have one reference: of another name, line or payout, or of another source."""
+    what = decision.line_id or decision.payout_id
+    slot = f"{decision.name}:{source}:{what}"
     if len(slot) <= LIMITS["slot"]:
         return slot
-    return f"{decision.name}:{digest('slot', slot).hex()[:_HASH]}"
+    return f"{decision.name}:{digest('slot', source, what).hex()[:_HASH]}"
 
 
 def _data(decision: Decision) -> dict[str, Any]:

@@ -87,6 +87,10 @@ def test_missing_orders_are_looked_for_too(told):
     told.order("M", payout_expected_at=TODAY - timedelta(days=5))
     assert found(check(told)) == {("decision_missing", "missing", "M", False)}
     assert found(check(told, repair=True)) == {("decision_missing", "missing", "M", True)}
+    assert [check(told, repair=each).decisions for each in (False, True)] == [6, 6]
+    told.sql("UPDATE reminders.reconciliation_decisions SET expected = 41 WHERE name = 'missing'")
+    assert check(told).counts == {"decision_differs": 1}
+    told.sql("UPDATE reminders.reconciliation_decisions SET expected = 50 WHERE name = 'missing'")
     told.order("M", payout_expected_at=None)
     assert found(check(told)) == {("decision_stale", "missing", "M", False)}
 

@@ -43,7 +43,7 @@ def test_an_unsent_reminder_is_brought_to_what_is_right(paid):
     before = paid.image()
     report = paid.run([changed(paid.rows[1], gross="45.00")])
     assert {each[:5] for each in paid.reminders() if each[0] == "short_paid"} == {
-        ("short_paid", "user of B", "B", "short_paid:po_1", "45.00")
+        ("short_paid", "user of B", "B", "short_paid:stripe:po_1", "45.00")
     }
     found = change_of(report, "short_paid")
     assert (found.outcome, str(found.amount), found.note) == (
@@ -157,7 +157,7 @@ def test_what_a_person_cancelled_does_not_come_back(paid):
 
 def test_a_line_that_moves_to_another_order_takes_its_reminder_along(paid):
     report = paid.run([changed(paid.rows[3], order="A")])
-    assert ("refunded", "user of A", "A", "refunded:r", "5.00") in paid.reminders()
+    assert ("refunded", "user of A", "A", "refunded:stripe:r", "5.00") in paid.reminders()
     assert {each[:3] for each in paid.reminders("cancelled")} == {("refunded", "user of C", "C")}
     assert change_of(report, "refunded").note == (
         "order was C, is A; its reminder: cancelled; another reminder is scheduled for it"
@@ -175,7 +175,7 @@ def test_a_line_that_moves_to_another_order_and_back_is_told_to_the_first_again(
     paid.run([changed(paid.rows[3], order="A")])
     report = paid.run([changed(paid.rows[3], order="C", gross="-6.00")])
     assert {each for each in paid.reminders() if each[0] == "refunded"} == {
-        ("refunded", "user of C", "C", "refunded:r", "6.00")
+        ("refunded", "user of C", "C", "refunded:stripe:r", "6.00")
     }
     assert {each[:3] for each in paid.reminders("cancelled")} == {("refunded", "user of A", "A")}
     assert change_of(report, "refunded").note.endswith(
@@ -282,7 +282,7 @@ def test_a_channel_that_is_not_installed_refuses_its_reminders_only(shop):
 def test_a_reminder_of_the_application_with_the_same_identity_is_left_as_it_is(shop):
     shop.order("A")
     shop.sql(
-        "SELECT reminders.schedule('shop', 'user of A', 'settled', 'webhook', %s, now() + interval '1 day', NULL, 'A', 'settled:po_1')",
+        "SELECT reminders.schedule('shop', 'user of A', 'settled', 'webhook', %s, now() + interval '1 day', NULL, 'A', 'settled:stripe:po_1')",
         HOOK,
     )
     report = shop.run([Row("a", "A")])

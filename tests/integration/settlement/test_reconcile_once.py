@@ -10,7 +10,7 @@ def test_an_order_paid_in_full_is_settled_and_its_customer_told(shop):
     shop.order("A", "50.00")
     report = shop.run([Row("l1", "A", "50.00", fee="1.50"), Row("p1", "", "-48.50", "payout")])
     assert shop.decisions() == {("settled", "A", None, "po_1", "EUR", Decimal(50), None, Decimal(50), None)}
-    assert shop.reminders() == {("settled", "user of A", "A", "settled:po_1", "50.00")}
+    assert shop.reminders() == {("settled", "user of A", "A", "settled:stripe:po_1", "50.00")}
     assert (report.run.state, report.run.read, report.run.new) == ("finished", 2, 2)
     assert [
         (each.category, each.currency, each.count, each.gross, each.fee, each.net) for each in report.categories
@@ -60,3 +60,17 @@ def test_a_file_about_other_orders_also_withdraws_what_is_missing_no_more(shop):
     shop.order("B")
     assert shop.run([Row("b", "B")]).outcomes == {"created": 1, "withdrawn": 1}
     assert {each[:2] for each in shop.decisions()} == {("settled", "B")}
+
+
+def test_two_sources_with_the_same_orders_and_payouts_tell_each_what_they_have_to_tell(shop):
+    shop.order("A")
+    shop.order("M", payout_expected_at=TODAY - timedelta(days=5))
+    for source in ("stripe", "adyen"):
+        report = shop.run([Row("a", "A")], source=source)
+        assert report.outcomes == {"created": 2}
+        assert report.not_told == {}
+    assert {each[:4] for each in shop.reminders()} == {
+        (name, f"user of {order}", order, f"{name}:{source}:{payout}")
+        for name, order, payout in (("settled", "A", "po_1"), ("missing", "M", ""))
+        for source in ("stripe", "adyen")
+    }

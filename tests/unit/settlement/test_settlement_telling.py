@@ -19,7 +19,7 @@ SETTLED = Decision("settled", "A", None, "po_1", "EUR", Decimal("50.0"), expecte
 
 @pytest.fixture
 def teller():
-    return Teller(Settings(allow_private=True))
+    return Teller(Settings(allow_private=True), "stripe")
 
 
 def asked(teller, decision=SETTLED, order=ORDER, **rule):
@@ -29,7 +29,7 @@ def asked(teller, decision=SETTLED, order=ORDER, **rule):
 def test_it_says_what_was_decided_and_nothing_of_the_person(teller):
     request = asked(teller)
     assert (request.tenant_id, request.user_id, request.destination) == ("shop", "anna", "anna's log")
-    assert (request.reference, request.slot, request.zone) == ("A", "settled:po_1", "Europe/Berlin")
+    assert (request.reference, request.slot, request.zone) == ("A", "settled:stripe:po_1", "Europe/Berlin")
     assert request.data == (
         '{"amount":"50.00","currency":"EUR","decision":"settled","expected":"50.00","order":"A","payout":"po_1","v":1}'
     )
@@ -42,6 +42,16 @@ def test_ids_too_long_for_a_slot_still_tell_decisions_apart(teller):
     }
     assert len(slots) == 2
     assert all(slot.startswith("settled:") and len(slot) <= 64 for slot in slots)
+
+
+@pytest.mark.parametrize("source", ["adyen", "a" * 63, "stripe-eu"])
+@pytest.mark.parametrize("payout", ["po_1", "", "p" * 255])
+def test_sources_do_not_share_their_slots(teller, source, payout):
+    decision = Decision("settled", "A", None, payout, "EUR", Decimal(50))
+    other = Teller(Settings(allow_private=True), source)
+    requests = [asked(each, decision) for each in (teller, other)]
+    assert len({request.identity_key for request in requests}) == 2
+    assert all(len(request.slot) <= 64 for request in requests)
 
 
 def test_an_unknown_order_is_told_to_the_operator_in_the_rules_zone(teller):
