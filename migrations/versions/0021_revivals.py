@@ -2,8 +2,8 @@
 
 from reminders.ledger.migration_steps import commit, run, run_folder
 
-revision = "0020"
-down_revision = "0019"
+revision = "0021"
+down_revision = "0020"
 branch_labels = None
 depends_on = None
 
@@ -23,12 +23,12 @@ ALTER TABLE {s}.reminders ADD CONSTRAINT reminders_of_series CHECK ((series_id I
 
 
 def upgrade() -> None:
-    run_folder("0020")
+    run_folder("0021")
     run(UPGRADE)
     commit()
     run("ALTER TABLE {s}.reminders VALIDATE CONSTRAINT reminders_of_series;")
 
 
 def downgrade() -> None:
-    run_folder("0020_down")
+    run_folder("0021_down")
     run(DOWNGRADE)
