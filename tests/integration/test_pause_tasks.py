@@ -6,7 +6,7 @@ import logging
 import pytest
 
 from integration.cli.stage import Stage
-from reminders import InvalidInput, bootstrap
+from reminders import InvalidInput, bootstrap, management_tasks
 from reminders.celery import app
 from reminders.ledger.pausing import pauses
 
@@ -30,7 +30,7 @@ def run(name, **given):
 
 def test_pause_and_resume(stage, caplog):
     stage.schedule()
-    with caplog.at_level(logging.INFO, logger="reminders.management_tasks"):
+    with caplog.at_level(logging.INFO, logger=management_tasks.logger.name):
         said = run("pause", **WORD, tenant="acme")
         assert stage.lease()[0] == []
         ended = run("resume", **WORD, ids=[said["id"]], rate="5/s")
@@ -38,7 +38,7 @@ def test_pause_and_resume(stage, caplog):
     assert [(each["id"], each["held"], each["rate"], each["ended_reason"]) for each in ended["resumed"]] == [
         (said["id"], 1, 5.0, "moving")
     ]
-    told = [each.getMessage() for each in caplog.records if each.name == "reminders.management_tasks"]
+    told = [each.getMessage() for each in caplog.records if each.name == management_tasks.logger.name]
     assert told == [f"hold.paused id={said['id']} open_claims=0 actor=ada", "hold.resumed count=1 held=1 actor=ada"]
 
 
@@ -70,7 +70,7 @@ def test_what_is_not_said_plainly_is_not_done(stage, name, given, fault):
 def test_a_refusal_is_one_line(stage, caplog):
     with pytest.raises(InvalidInput):
         run("pause", **WORD, tenent="acme")
-    (record,) = [each for each in caplog.records if each.name == "reminders.management_tasks"]
+    (record,) = [each for each in caplog.records if each.name == management_tasks.logger.name]
     assert (
         record.getMessage() == "hold.pause_refused: tenent: is no filter; there are tenant, channel, kind, destination"
     )
