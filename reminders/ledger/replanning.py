@@ -30,7 +30,7 @@ def replan(connection: CallersConnection, schema: str, series: Series, given: fr
         if each.moved:
             bring(connection, schema, series, each)
         elif each.recurrence_id not in wanted:
-            withdraw(connection, schema, each)
+            withdraw(connection, schema, series, each, moved_too=False)
     return anew
 
 
