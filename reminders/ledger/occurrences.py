@@ -55,6 +55,17 @@ ORDER BY r.due_at
     {"series": "uuid[]", "after": "timestamptz"},
 )
 
+LAST = Statement(
+    "occurrences_last",
+    """
+SELECT r.series_id::text, r.recurrence_id
+FROM unnest(:series, :due_at) AS last (series_id, due_at)
+JOIN {s}.reminders r ON r.series_id = last.series_id AND r.due_at = last.due_at
+WHERE r.moved_at IS NULL AND r.withdrawn_at IS NULL
+""",
+    {"series": "uuid[]", "due_at": "timestamptz[]"},
+)
+
 OPEN = Statement(
     "occurrences_open",
     "SELECT r.id::text FROM {s}.reminders r WHERE r.series_id = :series AND r.status = 'live' ORDER BY r.due_at, r.id",
@@ -137,6 +148,15 @@ def coming(connection: CallersConnection, schema: str, series: Sequence[Series])
         occurrence = _read(row)
         found[occurrence.series_id].append(occurrence)
     return found
+
+
+def last_made(connection: CallersConnection, schema: str, series: Sequence[Series]) -> dict[UUID, str]:
+    """Of each series the name of the turn that was planned last, as far as it has come due and nobody has moved it."""
+    over = [each for each in series if each.planned_until <= each.now]
+    if not over:
+        return {}
+    ids, times = [str(each.id) for each in over], [each.planned_until.isoformat() for each in over]
+    return {UUID(id_): turn for id_, turn in fetch(connection, schema, LAST, series=ids, due_at=times)}
 
 
 def bring(

@@ -8,7 +8,7 @@ from __future__ import annotations
 import json
 import logging
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
 from functools import partial
@@ -17,10 +17,11 @@ from uuid import UUID
 
 from psycopg2.extensions import connection as DriverConnection  # noqa: N812 - a class with a module's naming
 
+from reminders.calendar.recurrence import instant_of
 from reminders.domain.errors import InvalidInput, Refused
 from reminders.ledger.caller import CallersConnection, fetch
 from reminders.ledger.database import INDEXES_ONLY, Database, LockNotAvailable
-from reminders.ledger.occurrences import make
+from reminders.ledger.occurrences import last_made, make
 from reminders.ledger.replanning import decided_anew, replan
 from reminders.ledger.scheduling import ROW_REFUSED
 from reminders.ledger.series_rows import USERS_ZONE, Series, lock_due, lock_many
@@ -122,14 +123,21 @@ def decide(connection: CallersConnection, schema: str, found: Sequence[Series], 
     """
     plain: list[Decided] = []
     made = 0
+    last = last_made(connection, schema, found)
     for series in found:
         if until is not None and series is not found[0] and time.monotonic() >= until:
             break
-        if series.replan or series.planned_zone != series.effective_zone:
+        if series.replan or series.planned_zone != series.effective_zone or _is_told_otherwise(series, last):
             made += replan_one(connection, schema, series)
         else:
             plain.append(Decided(series, plan(series.when(), series.planned_until, series.now)))
     return made + settle(connection, schema, plain)
+
+
+def _is_told_otherwise(series: Series, last: Mapping[UUID, str]) -> bool:
+    """Whether the turn that was planned last comes at another time by new data of its zone, so that its time tells nothing."""
+    name = last.get(series.id)
+    return name is not None and instant_of(name, series.effective_zone) != series.planned_until
 
 
 def replan_one(connection: CallersConnection, schema: str, series: Series, given: frozenset[str] | None = None) -> int:

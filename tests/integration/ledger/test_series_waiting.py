@@ -70,7 +70,12 @@ CALLS = {
     "restore, behind another": (skipped, SERIES_LOCKED, (series_turns.restore, wall(2)), {}),
     "skip, behind another": (nothing, SERIES_LOCKED, (series_turns.skip, wall(2)), {}),
     "pause, behind another": (nothing, SERIES_LOCKED, (series_changing.pause,), {}),
-    "edit, behind another": (nothing, SERIES_LOCKED, (series_changing.edit, {"destination": "elsewhere"}, provider), {}),
+    "edit, behind another": (
+        nothing,
+        SERIES_LOCKED,
+        (series_changing.edit, {"destination": "elsewhere"}, provider),
+        {},
+    ),
 }
 
 
