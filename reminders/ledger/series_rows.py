@@ -31,7 +31,7 @@ _COLUMNS = f"""s.id::text, s.tenant_id, s.user_id, s.kind, s.channel, s.destinat
        s.planned_zone, s.catch_up, s.max_lateness,
        (SELECT l.max_lateness FROM {{s}}.lateness_policies l WHERE l.tenant_id = s.tenant_id AND l.kind IN (s.kind, '')
         ORDER BY l.kind DESC LIMIT 1),
-       {USERS_ZONE}, s.status, s.version, s.planned_until, s.plan_at, s.replan, s.fault, s.created_at, (SELECT now FROM t)"""
+       {USERS_ZONE}, s.status, s.version, s.planned_until, s.plan_at, s.replan, s.fault, s.created_at, s.changed_at, (SELECT now FROM t)"""
 
 LOCK_DUE = Statement(
     "series_lock_due",
@@ -80,10 +80,10 @@ INSERT = Statement(
 WITH {T}
 INSERT INTO {{s}}.series (id, tenant_id, user_id, kind, channel, destination, destination_id, deduplicates, reference, slot,
                           data, identity_key, request_hash, start_wall, rule, extra, left_out, zone, follows_user,
-                          planned_zone, catch_up, max_lateness, planned_until, plan_at, created_at)
+                          planned_zone, catch_up, max_lateness, planned_until, plan_at, created_at, changed_at)
 SELECT :id, :tenant_id, :user_id, :kind, :channel, :destination, :destination_id, :deduplicates, :reference, :slot, :data,
        decode(:identity_key, 'hex'), decode(:request_hash, 'hex'), :start_wall, :rule, :extra, :left_out, :zone,
-       :follows_user, :zone, :catch_up, :max_lateness, now, now, now
+       :follows_user, :zone, :catch_up, :max_lateness, now, now, now, now
 FROM t
 ON CONFLICT (identity_key) DO NOTHING RETURNING 1
 """,
@@ -142,6 +142,8 @@ class Series:
     replan: bool
     fault: str | None
     created_at: datetime
+    changed_at: datetime
+    """The instant from which it is as it is now, but for the zone of the user that it follows."""
     now: datetime
     """The ledger's clock when this was read."""
 

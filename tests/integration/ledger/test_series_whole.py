@@ -15,7 +15,7 @@ import reminders
 from integration.ledger.series_stage import DAY, NOON, SeriesStage
 from reminders.calendar.recurrence import Occurrence, Recurrence
 from reminders.domain.errors import InvalidInput, NotFound, Refused
-from reminders.ledger import replan_all, series_changing, series_turns
+from reminders.ledger import audit_turns, replan_all, series_changing, series_turns
 
 NAMES = itertools.count()
 RULES = (
@@ -231,6 +231,11 @@ def test_each_turn_is_a_reminder_or_a_record_in_many_stories(stage, catch_up, ru
     tell_and_count(stage, catch_up, rule, follows, story)
 
 
+def lost(stage, now):
+    with stage.world.database.transaction() as connection:
+        return list(audit_turns.lost_turns(connection, "reminders", since=NOON, now=now))
+
+
 def tell_and_count(stage, catch_up, rule, follows, story):
     told = Account(stage, rule, catch_up, follows=follows)
     for what, said in story:
@@ -245,6 +250,7 @@ def tell_and_count(stage, catch_up, rule, follows, story):
     assert made.isdisjoint(records)
     wanted = told.due - set(found.skipped)
     assert wanted - made - set(records) == set()
+    assert lost(stage, told.now) == []
     following = next(found.when().since(told.now), None)
     assert (found.status, found.plan_at) == (("active", following.at) if following else ("ended", None))
     if following is not None:
