@@ -24,10 +24,16 @@ from reminders.ledger.keyring import Keyring
     metavar="TIME",
     help="Of what has ended, check only what was claimed, ended or opened since: an instant, or an age such as 36h or 7d.",
 )
+@click.option(
+    "--series",
+    "turns",
+    is_flag=True,
+    help="Also go through the rules of all series, and look for turns that are neither a reminder nor on record.",
+)
 @limit_option(20, "violations of each check")
 @json_option
 @click.pass_context
-def audit(context: click.Context, *, since: str | None, limit: int, as_json: bool) -> None:
+def audit(context: click.Context, *, since: str | None, turns: bool, limit: int, as_json: bool) -> None:
     """Check every invariant that the ledger can show, over one snapshot of it, while everything runs.
 
     Violations are listed with ids and what to do. Exits 1 if there is any. Run it with the settings of the workers.
@@ -37,7 +43,7 @@ def audit(context: click.Context, *, since: str | None, limit: int, as_json: boo
         s = ledger.settings
         keys = Keyring(s.keys).fingerprints
         policy = AuditPolicy(s.max_attempts, s.max_wait, s.dedup_window, s.in_flight_limit, keys)
-        found = run_audit(ledger.database, policy, since=start, limit=limit)
+        found = run_audit(ledger.database, policy, since=start, limit=limit, turns=turns)
     if as_json:
         print_json(audit_as_json(found))
     else:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from functools import partial
@@ -23,6 +23,7 @@ from reminders.ledger.audit_series import SERIES
 from reminders.ledger.audit_settlements import SETTLEMENTS
 from reminders.ledger.audit_templates import TEMPLATES
 from reminders.ledger.audit_tenants import TENANTS
+from reminders.ledger.audit_turns import TURN_LOST, lost_turns
 from reminders.ledger.caller import fetch
 from reminders.ledger.database import Database, Row
 
@@ -91,8 +92,10 @@ class Audit:
         return sum(result.count for result in self.results)
 
 
-def audit(database: Database, policy: AuditPolicy, *, since: datetime | timedelta | None, limit: int) -> Audit:
-    """Run every check, on one snapshot; show up to `limit` violations of each.
+def audit(
+    database: Database, policy: AuditPolicy, *, since: datetime | timedelta | None, limit: int, turns: bool = False
+) -> Audit:
+    """Run every check, on one snapshot; show up to `limit` violations of each. With `turns`, also look for lost ones.
 
     `since`, an instant or an age, bounds what has long ended, as each check's scope says. Raises `InvalidInput` if it
     lies in the future. Nothing is locked or changed, but for as long as it takes, vacuum keeps what it sees.
@@ -114,7 +117,10 @@ def audit(database: Database, policy: AuditPolicy, *, since: datetime | timedelt
             "limit": limit,
         }
         run = partial(fetch, connection, database.schema)
-        return Audit(now.astimezone(UTC), start, [_run(run, check, given, limit) for check in CHECKS])
+        results = [_run(run, check, given, limit) for check in CHECKS]
+        if turns:
+            results.append(_look_for_lost_turns(lost_turns(connection, database.schema, since=start, now=now), limit))
+        return Audit(now.astimezone(UTC), start, results)
 
 
 def _start(since: datetime | timedelta | None, now: datetime) -> datetime | None:
@@ -125,6 +131,12 @@ def _start(since: datetime | timedelta | None, now: datetime) -> datetime | None
     if start is not None and start > now:
         raise InvalidInput("since", "is in the future, by the ledger's clock")
     return start and start.astimezone(UTC)
+
+
+def _look_for_lost_turns(lost: Iterator[tuple[None, None, str]], limit: int) -> Checked:
+    started = time.monotonic()
+    found = [Violation(*row) for row in lost]
+    return Checked(TURN_LOST, len(found), found[:limit], time.monotonic() - started)
 
 
 def _run(run: Callable[..., list[Row]], check: Check, given: dict[str, Any], limit: int) -> Checked:

@@ -12,10 +12,11 @@ from reminders.ledger.statement import Statement
 GRACE = 300.0
 """Seconds by which something may be late before it counts as stuck rather than as under way."""
 
-Scope = Literal["everything", "live", "claimed", "ended", "letters", "sample"]
+Scope = Literal["everything", "live", "claimed", "ended", "letters", "sample", "turns"]
 """What a check looks at under `--since`: `everything` and `live` are read whole, whatever it says; `claimed` means
 claims taken since, `ended` reminders that ended since, `letters` dead letters that are open or were opened since, and
-`sample` the newest thousand reminders and about a thousand others, as far as they were scheduled since."""
+`sample` the newest thousand reminders and about a thousand others, as far as they were scheduled since, and `turns` those
+that were due since (without `--since`, in the last 31 days)."""
 
 _TYPES = {
     "since": "timestamptz",

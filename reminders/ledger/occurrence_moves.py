@@ -7,6 +7,7 @@ the order of all others (`due`, then the reminder) and then looks again, since i
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
 from uuid import UUID
@@ -77,20 +78,36 @@ RETURNING 1
 )  # fmt: skip
 
 
-def withdraw(run: Callable[..., list[Row]], occurrence_id: UUID, *, keeps_time: bool) -> bool:
-    """End an occurrence so that its series may revive it; whether it still lived and was free.
+@dataclass(frozen=True, slots=True)
+class Free:
+    """An occurrence that is locked, and that its series may move; `lives` unless its series has withdrawn it."""
+
+    id: UUID
+    version: int
+    identity_key: bytes
+    lives: bool
+
+
+def free(run: Callable[..., list[Row]], occurrence_id: UUID) -> Free | None:
+    """Lock an occurrence until the transaction ends, and look at it again; None if its series may not move it."""
+    run(LOCK, id=str(occurrence_id))
+    rows = run(STANDING, id=str(occurrence_id))
+    return Free(occurrence_id, rows[0][0], bytes(rows[0][1]), rows[0][2]) if rows else None
+
+
+def withdraw(run: Callable[..., list[Row]], standing: Free, *, keeps_time: bool) -> bool:
+    """End an occurrence so that its series may revive it; whether it lived.
 
     `keeps_time` says that its time is one that a person has moved it to.
     """
-    standing = _free(run, occurrence_id)
-    if standing is None or not standing[2]:
+    if not standing.lives:
         return False
-    return bool(run(WITHDRAW, id=str(occurrence_id), version=standing[0], keeps_time=keeps_time))
+    return bool(run(WITHDRAW, id=str(standing.id), version=standing.version, keeps_time=keeps_time))
 
 
 def bring(
     run: Callable[..., list[Row]],
-    occurrence_id: UUID,
+    standing: Free,
     content: dict[str, Any],
     *,
     due_at: datetime,
@@ -98,21 +115,10 @@ def bring(
     expires_at: datetime | None,
     keeps_time: bool,
 ) -> bool:
-    """Let an occurrence live with this content and at this time, under a new version; whether it was free.
+    """Let an occurrence live with this content and at this time, under a new version.
 
     `keeps_time` says that the time is the one that a person has moved it to.
     """
-    standing = _free(run, occurrence_id)
-    if standing is None:
-        return False
-    version, identity, _ = standing
     given = {"due_at": due_at, "zone": zone, "expires_at": expires_at, "keeps_time": keeps_time, **content}
-    new_key = delivery_key(bytes(identity), version + 1)
-    return bool(run(BRING, id=str(occurrence_id), version=version, new_key=new_key, **given))
-
-
-def _free(run: Callable[..., list[Row]], occurrence_id: UUID) -> Row | None:
-    """Lock an occurrence; its version, its identity and whether it lives, if its series may move it."""
-    run(LOCK, id=str(occurrence_id))
-    rows = run(STANDING, id=str(occurrence_id))
-    return rows[0] if rows else None
+    new_key = delivery_key(standing.identity_key, standing.version + 1)
+    return bool(run(BRING, id=str(standing.id), version=standing.version, new_key=new_key, **given))

@@ -28,7 +28,7 @@ from reminders.ledger.statement import Statement
 from reminders.pipeline.plan import Planned
 
 _OCCURRENCE = """r.id::text, r.series_id::text, r.recurrence_id, r.due_at, r.expires_at, r.zone, r.destination, r.data::text,
-       r.status, d.status, r.moved_at IS NOT NULL, r.withdrawn_at IS NOT NULL, s.planned_zone"""
+       r.status, d.status, r.moved_at IS NOT NULL, r.withdrawn_at IS NOT NULL, r.version, s.planned_zone"""
 
 FIND = Statement(
     "occurrences_find",
@@ -53,6 +53,17 @@ WHERE r.series_id = ANY(:series) AND r.due_at > :after AND (r.status = 'live' OR
 ORDER BY r.due_at
 """,
     {"series": "uuid[]", "after": "timestamptz"},
+)
+
+LAST = Statement(
+    "occurrences_last",
+    """
+SELECT r.series_id::text, r.recurrence_id
+FROM unnest(:series, :due_at) AS last (series_id, due_at)
+JOIN {s}.reminders r ON r.series_id = last.series_id AND r.due_at = last.due_at
+WHERE r.moved_at IS NULL AND r.withdrawn_at IS NULL
+""",
+    {"series": "uuid[]", "due_at": "timestamptz[]"},
 )
 
 OPEN = Statement(
@@ -100,6 +111,7 @@ class Occurrence:
     live: str | None
     moved: bool
     withdrawn: bool
+    version: int
 
 
 def make(connection: CallersConnection, schema: str, wanted: Sequence[tuple[Series, Planned]]) -> int:
@@ -148,12 +160,21 @@ def coming(connection: CallersConnection, schema: str, series: Sequence[Series])
     return found
 
 
+def last_made(connection: CallersConnection, schema: str, series: Sequence[Series]) -> dict[UUID, str]:
+    """Of each series the name of the turn that was planned last, as far as it has come due and nobody has moved it."""
+    over = [each for each in series if each.planned_until <= each.now]
+    if not over:
+        return {}
+    ids, times = [str(each.id) for each in over], [each.planned_until.isoformat() for each in over]
+    return {UUID(id_): turn for id_, turn in fetch(connection, schema, LAST, series=ids, due_at=times)}
+
+
 def bring(
     connection: CallersConnection, schema: str, series: Series, found: Occurrence, planned: Planned | None = None
 ) -> bool:
     """Bring an occurrence to where and as its series has it: alive, if it was withdrawn; whether anything changed.
 
-    What a person has moved keeps its time; so does everything without `planned`.
+    What a person has moved keeps its time, also if that was while this waited for it; so does everything without `planned`.
     """
     keeps = planned is None or (found.moved and not found.withdrawn)
     due_at = found.due_at if keeps or planned is None else planned.turn.at
@@ -167,25 +188,46 @@ def bring(
     )
     if same and not found.withdrawn and json.loads(found.data) == json.loads(series.data):
         return False
+    run = partial(fetch, connection, schema)
+    standing = occurrence_moves.free(run, found.id)
+    if standing is None:
+        return False
+    if standing.version != found.version:
+        again = find(connection, schema, series, found.recurrence_id)
+        return again is not None and bring(connection, schema, series, again, planned)
     content = {
         "destination": series.destination,
         "destination_id": str(series.destination_id),
         "deduplicates": series.deduplicates,
         "data": series.data,
     }
-    run = partial(fetch, connection, schema)
     keeps_time = found.moved and keeps
     brought = occurrence_moves.bring(
-        run, found.id, content, due_at=due_at, zone=zone, expires_at=expires_at, keeps_time=keeps_time
+        run, standing, content, due_at=due_at, zone=zone, expires_at=expires_at, keeps_time=keeps_time
     )
     if brought and found.withdrawn:
         forget_skips(connection, schema, [(series.id, found.recurrence_id)])
     return brought
 
 
-def withdraw(connection: CallersConnection, schema: str, found: Occurrence) -> bool:
-    """End an occurrence so that its series may revive it; whether that was still possible."""
-    return occurrence_moves.withdraw(partial(fetch, connection, schema), found.id, keeps_time=found.moved)
+def withdraw(
+    connection: CallersConnection, schema: str, series: Series, found: Occurrence, *, moved_too: bool = True
+) -> bool:
+    """End an occurrence so that its series may revive it; whether that was still possible.
+
+    One that a person has moved while this waited for it is only brought up to date, unless those are ended as well.
+    """
+    run = partial(fetch, connection, schema)
+    standing = occurrence_moves.free(run, found.id)
+    if standing is None:
+        return False
+    again = found if standing.version == found.version else find(connection, schema, series, found.recurrence_id)
+    if again is None:
+        return False
+    if again.moved and not moved_too:
+        bring(connection, schema, series, again)
+        return False
+    return occurrence_moves.withdraw(run, standing, keeps_time=again.moved)
 
 
 def find(connection: CallersConnection, schema: str, series: Series, recurrence_id: str) -> Occurrence | None:
@@ -227,7 +269,7 @@ def is_moved(recurrence_id: str, due_at: datetime, zone: str, *, said: bool) -> 
 
 
 def _read(row: Sequence[Any]) -> Occurrence:
-    id_, series_id, turn, due_at, expires_at, zone, destination, data, status, live, said, withdrawn, planned_zone = row
+    id_, series_id, turn, due_at, expires_at, zone, destination, data, status, live, said, *rest, planned_zone = row
     times = due_at.astimezone(UTC), expires_at and expires_at.astimezone(UTC)
     moved = is_moved(turn, due_at, planned_zone, said=said)
-    return Occurrence(UUID(id_), UUID(series_id), turn, *times, zone, destination, data, status, live, moved, withdrawn)
+    return Occurrence(UUID(id_), UUID(series_id), turn, *times, zone, destination, data, status, live, moved, *rest)

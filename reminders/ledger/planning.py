@@ -8,7 +8,7 @@ from __future__ import annotations
 import json
 import logging
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
 from functools import partial
@@ -17,13 +17,14 @@ from uuid import UUID
 
 from psycopg2.extensions import connection as DriverConnection  # noqa: N812 - a class with a module's naming
 
+from reminders.calendar.recurrence import instant_of
 from reminders.domain.errors import InvalidInput, Refused
 from reminders.ledger.caller import CallersConnection, fetch
 from reminders.ledger.database import INDEXES_ONLY, Database, LockNotAvailable
-from reminders.ledger.occurrences import make
+from reminders.ledger.occurrences import last_made, make
 from reminders.ledger.replanning import decided_anew, replan
 from reminders.ledger.scheduling import ROW_REFUSED
-from reminders.ledger.series_rows import LOCK, LOCK_DUE, USERS_ZONE, Series, read
+from reminders.ledger.series_rows import USERS_ZONE, Series, lock_due, lock_many
 from reminders.ledger.skip_records import record_skips
 from reminders.ledger.statement import Statement
 from reminders.pipeline.plan import Plan, Planned, plan
@@ -69,13 +70,14 @@ WHERE s.id = i.id AND s.status IN ('active', 'ended') RETURNING 1
     {"rows": "json"},
 )
 
+# Whoever has changed it meanwhile may have cured it: then its time has not come any more.
 PUT_OFF = Statement(
     "series_put_off",
     """
 UPDATE {s}.series
 SET planned_until = LEAST(planned_until, plan_at), plan_at = COALESCE(:now, clock_timestamp()) + make_interval(secs => :seconds),
     fault = :fault
-WHERE id = :id AND status = 'active' RETURNING 1
+WHERE id = :id AND plan_at <= COALESCE(:now, clock_timestamp()) RETURNING 1
 """,
     {"id": "uuid", "now": "timestamptz", "seconds": "float8", "fault": "text"},
 )
@@ -99,14 +101,16 @@ def plan_due(database: Database, limit: int, now: datetime | None) -> int:
         return 0
     try:
         with database.transaction() as connection:
-            found = _lock_due(connection, database.schema, limit, now)
+            _begin(connection)
+            found = lock_due(partial(fetch, connection, database.schema), limit, now)
             decide(connection, database.schema, found, until=time.monotonic() + LONGEST_BATCH)
             # Crash here: nothing of this batch is committed, and the series are found again.
         return len(found)
     except _ONE_BY_ONE:
         pass
     with database.transaction() as connection:
-        ids = [str(each.id) for each in _lock_due(connection, database.schema, limit, now)]
+        _begin(connection)
+        ids = [each.id for each in lock_due(partial(fetch, connection, database.schema), limit, now)]
     for each in ids:
         _plan_one(database, each, now)
     return len(ids)
@@ -119,14 +123,21 @@ def decide(connection: CallersConnection, schema: str, found: Sequence[Series], 
     """
     plain: list[Decided] = []
     made = 0
+    last = last_made(connection, schema, found)
     for series in found:
         if until is not None and series is not found[0] and time.monotonic() >= until:
             break
-        if series.replan or series.planned_zone != series.effective_zone:
+        if series.replan or series.planned_zone != series.effective_zone or _is_told_otherwise(series, last):
             made += replan_one(connection, schema, series)
         else:
             plain.append(Decided(series, plan(series.when(), series.planned_until, series.now)))
     return made + settle(connection, schema, plain)
+
+
+def _is_told_otherwise(series: Series, last: Mapping[UUID, str]) -> bool:
+    """Whether the turn that was planned last comes at another time by new data of its zone, so that its time tells nothing."""
+    name = last.get(series.id)
+    return name is not None and instant_of(name, series.effective_zone) != series.planned_until
 
 
 def replan_one(connection: CallersConnection, schema: str, series: Series, given: frozenset[str] | None = None) -> int:
@@ -186,22 +197,16 @@ def settle(connection: CallersConnection, schema: str, decided: Sequence[Decided
     return made
 
 
-def _lock_due(connection: DriverConnection, schema: str, limit: int, now: datetime | None) -> list[Series]:
-    _begin(connection)
-    return [read(row) for row in fetch(connection, schema, LOCK_DUE, now=now, limit=limit)]
-
-
 def _begin(connection: DriverConnection) -> None:
     with connection.cursor() as cursor:
         cursor.execute(f"{INDEXES_ONLY}SET LOCAL lock_timeout = {LOCK_TIMEOUT_MS}")
 
 
-def _plan_one(database: Database, series_id: str, now: datetime | None) -> None:
+def _plan_one(database: Database, series_id: UUID, now: datetime | None) -> None:
     try:
         with database.transaction() as connection:
             _begin(connection)
-            run = partial(fetch, connection, database.schema)
-            found = [read(row) for row in run(LOCK, ids=[series_id], now=now)]
+            found = lock_many(partial(fetch, connection, database.schema), [series_id], now)
             decide(connection, database.schema, [each for each in found if each.plan_at and each.plan_at <= each.now])
     except LockNotAvailable:
         _put_off(database, series_id, TRY_AGAIN_AFTER, now, None)
@@ -211,8 +216,8 @@ def _plan_one(database: Database, series_id: str, now: datetime | None) -> None:
         logger.error("plan.faulty series=%s error=%s", series_id, type(error).__name__)  # noqa: TRY400 - told in a line
 
 
-def _put_off(database: Database, series_id: str, seconds: float, now: datetime | None, fault: str | None) -> None:
-    given: dict[str, Any] = {"id": series_id, "seconds": seconds, "now": now, "fault": fault}
+def _put_off(database: Database, series_id: UUID, seconds: float, now: datetime | None, fault: str | None) -> None:
+    given: dict[str, Any] = {"id": str(series_id), "seconds": seconds, "now": now, "fault": fault}
     try:
         database.fetch_within(LOCK_TIMEOUT_MS, PUT_OFF, **given)
     except LockNotAvailable:

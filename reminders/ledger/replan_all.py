@@ -20,7 +20,7 @@ from reminders.ledger.database import INDEXES_ONLY, Database
 from reminders.ledger.occurrences import coming
 from reminders.ledger.planning import BROKEN, replan_one
 from reminders.ledger.replanning import would_move
-from reminders.ledger.series_rows import LOCK, Series, read
+from reminders.ledger.series_rows import Series, lock_many
 from reminders.ledger.statement import Statement
 from reminders.pipeline.plan import plan
 
@@ -75,17 +75,17 @@ def replan_all(
             _begin(connection)
             run = partial(fetch, connection, database.schema)
             given = {"tenant": tenant, "series": None if series is None else str(series)}
-            ids = [row[0] for row in run(PAGE, after=after, limit=BATCH, **given)]
+            ids = [UUID(row[0]) for row in run(PAGE, after=after, limit=BATCH, **given)]
             if series is not None and not ids and after == str(UUID(int=0)):
                 raise NotFound(f"no active series has the id {series}")
-            locked = [read(row) for row in run(LOCK, ids=ids, now=now)]
+            locked = lock_many(run, ids, now)
             done = _replanned(connection, database.schema, locked, dry_run=dry_run)
             # Crash here: nothing of this batch is committed, and another run does it.
         if ids:
             yield done
         if len(ids) < BATCH:
             return
-        after = ids[-1]
+        after = str(ids[-1])
 
 
 def _replanned(connection: DriverConnection, schema: str, locked: list[Series], *, dry_run: bool) -> Batch:

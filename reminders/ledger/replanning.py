@@ -7,7 +7,7 @@ from dataclasses import replace
 from itertools import takewhile
 
 from reminders.ledger.caller import CallersConnection
-from reminders.ledger.occurrences import Occurrence, bring, coming, withdraw
+from reminders.ledger.occurrences import Occurrence, bring, coming, last_made, withdraw
 from reminders.ledger.series_rows import Series
 from reminders.pipeline.plan import ZONES_APART, Before, Plan, Planned, plan
 
@@ -20,7 +20,7 @@ def replan(connection: CallersConnection, schema: str, series: Series, given: fr
     already or not; of those only the ones that were `given` before count, if it says which.
     """
     standing = coming(connection, schema, [series])[series.id]
-    anew = decided_anew(series, standing, given)
+    anew = decided_anew(series, standing, given, last_made(connection, schema, [series]).get(series.id))
     if anew.plan_at is not None and anew.plan_at <= series.now:
         return anew
     wanted = {each.turn.recurrence_id for each in anew.make}
@@ -30,7 +30,7 @@ def replan(connection: CallersConnection, schema: str, series: Series, given: fr
         if each.moved:
             bring(connection, schema, series, each)
         elif each.recurrence_id not in wanted:
-            withdraw(connection, schema, each)
+            withdraw(connection, schema, series, each, moved_too=False)
     return anew
 
 
@@ -54,14 +54,22 @@ def given_later(series: Series) -> frozenset[str]:
     return frozenset(turn.recurrence_id for turn in later)
 
 
-def decided_anew(series: Series, standing: Sequence[Occurrence], given: frozenset[str] | None = None) -> Plan:
+def decided_anew(
+    series: Series,
+    standing: Sequence[Occurrence],
+    given: frozenset[str] | None = None,
+    last: str | None = None,
+) -> Plan:
     """What becomes of a series' turns by its rule and zone as they are, but for those that were decided by its zone before.
 
-    `standing` are its occurrences that are due later than now; `given` is as `replan` takes it.
+    `standing` are its occurrences that are due later than now; `given` is as `replan` takes it; `last` names the turn that was
+    planned last, as far as it has come due.
     """
     since = series.now
     if series.plan_at is not None:
         # One that is to be planned anew was decided by what it was before until that was asked for.
         since = max(series.created_at, min(series.planned_until, series.plan_at, series.now))
     ahead = frozenset(each.recurrence_id for each in standing if each.live is not None and not each.moved)
-    return plan(series.when(), since, series.now, Before(series.zone_before, ahead, given))
+    return plan(
+        series.when(), since, series.now, Before(series.zone_before, ahead if last is None else ahead | {last}, given)
+    )

@@ -16,6 +16,7 @@ from uuid import UUID
 
 from reminders.calendar.recurrence import Occurrence as Turn
 from reminders.domain.errors import Conflict, InvalidInput, Refused
+from reminders.domain.series import SeriesStatus
 from reminders.ledger import changing
 from reminders.ledger.caller import CallersConnection, fetch
 from reminders.ledger.changing import CancelResult
@@ -31,7 +32,9 @@ from reminders.ledger.planning import BROKEN, MOST_ROUNDS, decide, decide_behind
 from reminders.ledger.replanning import given_later
 from reminders.ledger.series_rows import (
     EXISTING,
+    Run,
     Series,
+    clock,
     definition,
     get_series,
     insert_series,
@@ -55,13 +58,13 @@ EDIT = Statement(
 UPDATE {s}.series
 SET destination = :destination, destination_id = :destination_id, deduplicates = :deduplicates, data = :data,
     start_wall = :start_wall, rule = :rule, extra = :extra, left_out = :left_out, zone = :zone, follows_user = :follows_user,
-    catch_up = :catch_up, max_lateness = :max_lateness, version = version + 1, changed_at = clock_timestamp()
+    catch_up = :catch_up, max_lateness = :max_lateness, version = version + 1, changed_at = :at
 WHERE id = :id RETURNING 1
 """,
     {
         "id": "uuid", "destination": "text", "destination_id": "uuid", "deduplicates": "boolean", "data": "jsonb",
         "start_wall": "text", "rule": "text", "extra": "text[]", "left_out": "text[]", "zone": "text",
-        "follows_user": "boolean", "catch_up": "text", "max_lateness": "float8",
+        "follows_user": "boolean", "catch_up": "text", "max_lateness": "float8", "at": "timestamptz",
     },
 )  # fmt: skip
 
@@ -71,10 +74,10 @@ SET_STATUS = Statement(
 UPDATE {s}.series
 SET status = :status, plan_at = CASE WHEN :status = 'active' THEN :until END, planned_until = :until,
     planned_zone = :zone, fault = NULL,
-    replan = false, version = version + (status <> :status)::integer, changed_at = clock_timestamp()
+    replan = false, version = version + (status <> :status)::integer, changed_at = :at
 WHERE id = :id RETURNING 1
 """,
-    {"id": "uuid", "status": "text", "until": "timestamptz", "zone": "text"},
+    {"id": "uuid", "status": "text", "until": "timestamptz", "zone": "text", "at": "timestamptz"},
 )
 
 
@@ -86,13 +89,14 @@ def schedule(
     Raises `Conflict`; `InvalidInput` if it is new and no turn is left.
     """
     run = partial(fetch, connection, schema)
-    over = request.recurrence().after(now or datetime.now(UTC)) is None
+    # Nothing before this instant is ever made; all of the call goes by it.
+    now = clock(run, now)
+    over = request.recurrence().after(now) is None
     if over and not run(EXISTING, identity_key=request.identity_key.hex()):
         raise InvalidInput("start" if request.rule is None else "rule", "has no turn left; its last one has passed")
     if insert_series(run, request, now):
         made = lock_series(run, request.id, now)
-        # Nothing before this instant is ever made.
-        decide(connection, schema, [replace(made, now=made.planned_until, planned_zone=made.effective_zone)])
+        decide(connection, schema, [replace(made, planned_zone=made.effective_zone)])
         return get_series(run, request.id, now), True
     ((known, known_hash),) = run(EXISTING, identity_key=request.identity_key.hex())
     if known_hash != request.request_hash.hex():
@@ -122,8 +126,8 @@ def edit(
     identity = {name: getattr(found, name) for name in IDENTITY}
     request = to_series_request(providers, **identity, **{**kept, "data": json.loads(found.data), **changes})
     run = partial(fetch, connection, schema)
-    run(EDIT, id=str(series_id), **definition(request))
-    edited = replace(get_series(run, series_id, now), now=found.now)
+    run(EDIT, id=str(series_id), at=found.now, **definition(request))
+    edited = get_series(run, series_id, found.now)
     try:
         given = given_later(found)
     except BROKEN:
@@ -139,6 +143,8 @@ def edit(
 def ready_to_change(connection: CallersConnection, schema: str, series_id: UUID, now: datetime | None = None) -> Series:
     """Lock a series, and decide on what has come due by its rule as it is. Raises `NotFound`; `Refused` if it is cancelled.
 
+    Whoever goes on with it goes by its `now`, the one instant of the call; see `lock_series`.
+
     What cannot be planned, since the series has a fault, is left undecided.
     """
     run = partial(fetch, connection, schema)
@@ -151,7 +157,7 @@ def ready_to_change(connection: CallersConnection, schema: str, series_id: UUID,
             raise Refused(too_much(series_id))
         rounds += 1
         decide(connection, schema, [found])
-        found = replace(get_series(run, series_id, now), now=found.now)
+        found = get_series(run, series_id, found.now)
     if found.status == "paused":
         _record_pause(connection, schema, found)
     return found
@@ -188,22 +194,23 @@ def _record_pause(
     record_skips(
         connection, schema, [(series, each) for each in skips([(turn, "paused") for turn in passed], series.now)]
     )
-    run(SET_STATUS, id=str(series.id), status="paused", until=series.now, zone=series.effective_zone)
+    set_status(run, series, "paused", series.now, series.effective_zone)
 
 
 def pause(connection: CallersConnection, schema: str, series_id: UUID, now: datetime | None = None) -> Series:
     """Withdraw what is due later than now, and plan nothing more. What has come due is sent."""
+    run = partial(fetch, connection, schema)
     found = ready_to_change(connection, schema, series_id, now)
     if found.status == "ended":
         raise Refused(f"series {series_id} has ended: there is nothing to pause")
     if found.status == "active":
         for each in coming(connection, schema, [found])[found.id]:
             if each.live is not None:
-                withdraw(connection, schema, each)
+                withdraw(connection, schema, found, each)
         # What a fault has kept from being planned counts as passed in the pause.
         until = min(found.planned_until, found.now)
-        fetch(connection, schema, SET_STATUS, id=str(series_id), status="paused", until=until, zone=found.planned_zone)
-    return get_series(partial(fetch, connection, schema), series_id, now)
+        set_status(run, found, "paused", until, found.planned_zone)
+    return get_series(run, series_id, now)
 
 
 def resume(connection: CallersConnection, schema: str, series_id: UUID, now: datetime | None = None) -> Series:
@@ -217,8 +224,8 @@ def resume(connection: CallersConnection, schema: str, series_id: UUID, now: dat
     for each in coming(connection, schema, [found])[found.id]:
         if each.withdrawn and each.moved and each.recurrence_id not in found.skipped:
             bring(connection, schema, found, each)
-    run(SET_STATUS, id=str(series_id), status="active", until=found.now, zone=found.effective_zone)
-    return replanned(connection, schema, series_id, now)
+    set_status(run, found, "active", found.now, found.effective_zone)
+    return replanned(connection, schema, series_id, found.now)
 
 
 def cancel(
@@ -228,13 +235,21 @@ def cancel(
     run = partial(fetch, connection, schema)
     found = lock_series(run, series_id, now)
     if found.status != "cancelled":
-        run(SET_STATUS, id=str(series_id), status="cancelled", until=found.now, zone=found.planned_zone)
+        set_status(run, found, "cancelled", found.now, found.planned_zone)
     ids = [UUID(row[0]) for row in run(OPEN, series=str(series_id))]
     return {each: changing.cancel(connection, schema, each) for each in ids}
 
 
-def replanned(connection: CallersConnection, schema: str, series_id: UUID, now: datetime | None) -> Series:
-    """Bring what is due later than now to where the series has it; the series then. It must be locked already."""
+def replanned(connection: CallersConnection, schema: str, series_id: UUID, at: datetime) -> Series:
+    """Bring what is due later than `at`, the instant of the call, to where the series has it; the series then.
+
+    It must be locked already.
+    """
     run = partial(fetch, connection, schema)
-    replan_one(connection, schema, lock_series(run, series_id, now))
-    return get_series(run, series_id, now)
+    replan_one(connection, schema, get_series(run, series_id, at))
+    return get_series(run, series_id, at)
+
+
+def set_status(run: Run, series: Series, status: SeriesStatus, until: datetime, zone: str) -> None:
+    """Write a series' status, as of its `now`; it is decided up to `until`, by the clocks of `zone`."""
+    run(SET_STATUS, id=str(series.id), status=status, until=until, zone=zone, at=series.now)

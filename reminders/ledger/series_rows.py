@@ -31,7 +31,7 @@ _COLUMNS = f"""s.id::text, s.tenant_id, s.user_id, s.kind, s.channel, s.destinat
        s.planned_zone, s.catch_up, s.max_lateness,
        (SELECT l.max_lateness FROM {{s}}.lateness_policies l WHERE l.tenant_id = s.tenant_id AND l.kind IN (s.kind, '')
         ORDER BY l.kind DESC LIMIT 1),
-       {USERS_ZONE}, s.status, s.version, s.planned_until, s.plan_at, s.replan, s.fault, s.created_at, (SELECT now FROM t)"""
+       {USERS_ZONE}, s.status, s.version, s.planned_until, s.plan_at, s.replan, s.fault, s.created_at, s.changed_at, (SELECT now FROM t)"""
 
 LOCK_DUE = Statement(
     "series_lock_due",
@@ -43,7 +43,7 @@ ORDER BY s.plan_at LIMIT :limit FOR NO KEY UPDATE SKIP LOCKED
     {"now": "timestamptz", "limit": "integer"},
 )
 
-# Waits for whoever has it. What it answers is the row as it is then; its clock may be older.
+# Waits for whoever has it. What it answers is the row as it is then.
 LOCK = Statement(
     "series_lock",
     f"WITH {T} SELECT {_COLUMNS} FROM {{s}}.series s WHERE s.id = ANY(:ids) ORDER BY s.id FOR NO KEY UPDATE",
@@ -80,10 +80,10 @@ INSERT = Statement(
 WITH {T}
 INSERT INTO {{s}}.series (id, tenant_id, user_id, kind, channel, destination, destination_id, deduplicates, reference, slot,
                           data, identity_key, request_hash, start_wall, rule, extra, left_out, zone, follows_user,
-                          planned_zone, catch_up, max_lateness, planned_until, plan_at, created_at)
+                          planned_zone, catch_up, max_lateness, planned_until, plan_at, created_at, changed_at)
 SELECT :id, :tenant_id, :user_id, :kind, :channel, :destination, :destination_id, :deduplicates, :reference, :slot, :data,
        decode(:identity_key, 'hex'), decode(:request_hash, 'hex'), :start_wall, :rule, :extra, :left_out, :zone,
-       :follows_user, :zone, :catch_up, :max_lateness, now, now, now
+       :follows_user, :zone, :catch_up, :max_lateness, now, now, now, now
 FROM t
 ON CONFLICT (identity_key) DO NOTHING RETURNING 1
 """,
@@ -142,6 +142,8 @@ class Series:
     replan: bool
     fault: str | None
     created_at: datetime
+    changed_at: datetime
+    """The instant from which it is as it is now, but for the zone of the user that it follows."""
     now: datetime
     """The ledger's clock when this was read."""
 
@@ -200,10 +202,36 @@ def definition(request: SeriesRequest) -> dict[str, Any]:
 
 
 def lock_series(run: Run, series_id: UUID, now: datetime | None = None) -> Series:
-    """The series, locked until the transaction ends. Raises `NotFound`."""
-    found = one(run(LOCK, now=now, ids=[str(series_id)]), series_id)
-    # Read again: it may have waited for the lock.
-    return replace(found, now=run(CLOCK, now=now)[0][0].astimezone(UTC))
+    """The series, locked until the transaction ends. Raises `NotFound`.
+
+    Its `now` is the one instant of the call that locks it: all is decided as of then, however long the call waits for other
+    locks afterwards. What comes due meanwhile is still to be decided when it commits, and the planner's.
+    """
+    found = lock_many(run, [series_id], now)
+    return found[0] if found else one([], series_id)
+
+
+def lock_many(run: Run, ids: Sequence[UUID], now: datetime | None = None) -> list[Series]:
+    """Those of these series that exist, by id, locked until the transaction ends; all have one `now`."""
+    return _locked(run, run(LOCK, now=now, ids=list(map(str, ids))), now)
+
+
+def lock_due(run: Run, limit: int, now: datetime | None = None) -> list[Series]:
+    """Up to `limit` series whose time has come and that nobody has locked, locked likewise."""
+    return _locked(run, run(LOCK_DUE, now=now, limit=limit), now)
+
+
+def clock(run: Run, now: datetime | None = None) -> datetime:
+    """The ledger's clock in UTC, or `now` if a test gives it."""
+    return run(CLOCK, now=now)[0][0].astimezone(UTC)  # type: ignore[no-any-return]
+
+
+def _locked(run: Run, rows: Sequence[Row], now: datetime | None) -> list[Series]:
+    """Locked rows, with the clock as it is after the locks: the one they were selected with may be older than what they say."""
+    if not rows:
+        return []
+    at = clock(run, now)
+    return [replace(read(row), now=at) for row in rows]
 
 
 def get_series(run: Run, series_id: UUID, now: datetime | None = None) -> Series:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from datetime import datetime, timedelta
 from functools import partial
@@ -18,7 +18,7 @@ from reminders.ledger.changing import CancelResult
 from reminders.ledger.occurrences import Occurrence, bring, find, make, withdraw
 from reminders.ledger.scheduling import ScheduledReminder
 from reminders.ledger.series_changing import ready_to_change, replanned
-from reminders.ledger.series_rows import Series, get_series
+from reminders.ledger.series_rows import Run, Series, get_series
 from reminders.ledger.skip_records import is_recorded, record_skips
 from reminders.ledger.statement import Statement
 from reminders.pipeline.plan import Planned, late, skips
@@ -30,8 +30,8 @@ _REACH = timedelta(days=3)
 
 SET_SKIPPED = Statement(
     "series_set_skipped",
-    "UPDATE {s}.series SET skipped = :skipped, version = version + 1, changed_at = clock_timestamp() WHERE id = :id RETURNING 1",
-    {"id": "uuid", "skipped": "text[]"},
+    "UPDATE {s}.series SET skipped = :skipped, version = version + 1, changed_at = :at WHERE id = :id RETURNING 1",
+    {"id": "uuid", "skipped": "text[]", "at": "timestamptz"},
 )
 
 
@@ -45,13 +45,13 @@ def skip(
     if wanted.recurrence_id not in found.skipped:
         if len(found.skipped) >= MOST_SKIPPED:
             raise Refused(f"series {series_id} leaves out {MOST_SKIPPED:,} turns one by one; edit its rule instead")
-        run(SET_SKIPPED, id=str(series_id), skipped=sorted({*found.skipped, wanted.recurrence_id}))
+        set_skipped(run, found, {*found.skipped, wanted.recurrence_id})
     occurrence = find(connection, schema, found, wanted.recurrence_id)
     result: CancelResult = "cancelled"
-    if occurrence is not None and not occurrence.withdrawn and not withdraw(connection, schema, occurrence):
+    if occurrence is not None and not occurrence.withdrawn and not withdraw(connection, schema, found, occurrence):
         result = changing.cancel(connection, schema, occurrence.id)
     if found.status == "active":
-        replanned(connection, schema, series_id, now)
+        replanned(connection, schema, series_id, found.now)
     return result
 
 
@@ -64,12 +64,17 @@ def restore(
     if wanted.recurrence_id not in found.skipped:
         raise NotFound(f"series {series_id} does not skip its turn {wanted.recurrence_id}")
     run = partial(fetch, connection, schema)
-    run(SET_SKIPPED, id=str(series_id), skipped=[each for each in found.skipped if each != wanted.recurrence_id])
+    set_skipped(run, found, set(found.skipped) - {wanted.recurrence_id})
     if found.status == "paused":
         _passed_in_pause(connection, schema, found, wanted)
         return get_series(run, series_id, now)
     _bring_back(connection, schema, found, wanted)
-    return replanned(connection, schema, series_id, now)
+    return replanned(connection, schema, series_id, found.now)
+
+
+def set_skipped(run: Run, series: Series, turns: Iterable[str]) -> None:
+    """Write which turns of a series are left out, as of its `now`."""
+    run(SET_SKIPPED, id=str(series.id), skipped=sorted(turns), at=series.now)
 
 
 def _bring_back(connection: CallersConnection, schema: str, series: Series, turn: Turn) -> None:
@@ -129,7 +134,9 @@ def move(
         occurrence = _made(connection, schema, found, wanted)
     moved = changing.reschedule(connection, schema, occurrence.id, due_at=due_at, zone=None, expires_at=None)
     if left_out:
-        run(SET_SKIPPED, id=str(series_id), skipped=[each for each in found.skipped if each != wanted.recurrence_id])
+        set_skipped(run, found, set(found.skipped) - {wanted.recurrence_id})
+        # It may be the series' next turn again.
+        replanned(connection, schema, series_id, found.now)
     return moved
 
 

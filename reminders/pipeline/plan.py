@@ -40,8 +40,12 @@ class When:
 
     def since(self, instant: datetime) -> Iterator[Occurrence]:
         """The turns later than `instant`, in order."""
-        turns = takewhile(lambda turn: turn.at.year <= LAST_YEAR, self.recurrence.since(instant))
-        return (turn for turn in turns if turn.recurrence_id not in self.skipped)
+        return self.without_skipped(self.recurrence.since(instant))
+
+    def without_skipped(self, turns: Iterator[Occurrence]) -> Iterator[Occurrence]:
+        """Those of these turns, in order, that fire."""
+        near = takewhile(lambda turn: turn.at.year <= LAST_YEAR, turns)
+        return (turn for turn in near if turn.recurrence_id not in self.skipped)
 
     def expiry(self, turn: Occurrence, following: Occurrence | None) -> datetime | None:
         """When sending this one has become worse than not sending: `following` is the turn after it."""

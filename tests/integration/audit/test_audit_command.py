@@ -12,6 +12,7 @@ import pytest
 from click.testing import CliRunner, Result
 
 from integration.audit.aging import AGAIN, DAY
+from integration.audit.series_stories import series
 from reminders.cli.app import reminders
 from reminders.ledger.audit import CHECKS
 from reminders.ledger.audit_check import GRACE
@@ -161,3 +162,16 @@ def test_names_are_told_apart_and_texts_fit_a_table():
         assert "|" not in check.meaning + check.remedy
         assert check.meaning.endswith((".", ".)"))
         assert check.remedy.endswith(".")
+
+
+def test_with_series_their_turns_are_looked_for_as_well(run, world):
+    made = series(world)
+    assert f"No violation: {len(CHECKS) + 1} checks of the whole ledger" in run("--series").stdout
+    world.sql("DELETE FROM reminders.due")
+    world.sql("DELETE FROM reminders.reminders")
+    assert run().exit_code == 0
+    result = run("--series", "--json")
+    assert result.exit_code == 1
+    found = json.loads(result.stdout)["checks"][-1]
+    assert (found["name"], found["scope"], found["violations"]) == ("turn_lost", "turns", 1)
+    assert str(made.id) in found["listed"][0]["detail"]

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 import reminders
-from integration.ledger.series_stage import at
+from integration.ledger.series_stage import HOUR, MINUTE, at
 from reminders.calendar import recurrence
 from reminders.ledger import replan_all, series_changing
 
@@ -95,3 +95,39 @@ def test_the_clocks_of_its_own_zone_jump_by_a_new_release_of_the_zones_data(stag
     )
     list(replan_all.replan_all(stage.world.database, tenant=None, series=series.id, dry_run=False, now=CHANGE))
     assert stage.live(series) == [(MORNING, at(1, 19)), (EVENING, at(2, 4)), (NEXT, at(2, 19))]
+
+
+HALVES = "FREQ=DAILY;BYHOUR=8,9,10,11,12;BYMINUTE=0,30"
+
+
+@pytest.mark.parametrize(("catch_up", "kept"), [("all", ["0930", "1000"]), ("skip", [])])
+def test_the_planner_looks_before_anybody_replans_by_a_new_release_of_the_zones_data(
+    stage, monkeypatch, catch_up, kept
+):
+    """Berlin's clocks turn out to be an hour ahead: nine o'clock is sent when it was planned, and half past had passed by then."""
+    series = stage.schedule(rule=HALVES, catch_up=catch_up, now=at(2, 6, 45))
+    assert stage.live(series) == [(MORNING, at(2, 7))]
+    to_instant = recurrence.to_instant
+    monkeypatch.setattr(recurrence, "to_instant", lambda wall, zone: to_instant(wall, zone) - HOUR)
+    stage.plan(at(2, 7, 10))
+    names = [turn[9:13] for turn, _ in stage.live(series)]
+    assert sorted(names) == ["0900", *kept, "1030"]
+    assert {turn[9:13] for turn, *_ in stage.skips(series)} == {"0930", "1000"} - set(kept)
+    stage.plan(at(2, 7, 40))
+    assert stage.live(series)[-1][0] == "20300502T110000"
+
+
+def test_clocks_that_turn_out_to_be_behind_fire_no_turn_twice(stage, monkeypatch):
+    series = stage.schedule(rule=HALVES, catch_up="all", now=at(2, 6, 15))
+    stage.plan(at(2, 6, 30))
+    to_instant = recurrence.to_instant
+    monkeypatch.setattr(recurrence, "to_instant", lambda wall, zone: to_instant(wall, zone) + HOUR)
+    for minutes in range(10, 130, 10):
+        stage.plan(at(2, 7) + minutes * MINUTE)
+    assert [(turn[9:13], due) for turn, due, _ in stage.rows(series)] == [
+        ("0830", at(2, 6, 30)),
+        ("0900", at(2, 7)),
+        ("0930", at(2, 8, 30)),
+        ("1000", at(2, 9)),
+        ("1030", at(2, 9, 30)),
+    ]

@@ -8,14 +8,14 @@ import itertools
 from datetime import datetime, timedelta
 
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 
 import reminders
 from integration.ledger.series_stage import DAY, NOON, SeriesStage
 from reminders.calendar.recurrence import Occurrence, Recurrence
 from reminders.domain.errors import InvalidInput, NotFound, Refused
-from reminders.ledger import replan_all, series_changing, series_turns
+from reminders.ledger import audit_turns, replan_all, series_changing, series_turns
 
 NAMES = itertools.count()
 RULES = (
@@ -126,6 +126,9 @@ class Account:
                 "UPDATE reminders.series SET fault = NULL, plan_at = planned_until WHERE fault IS NOT NULL AND id = %s"
             )
             self.plan()
+            if standing.status == "paused":
+                # What an hourly one has let pass is on record as soon as it is looked at: by any call, here one that says nothing.
+                self.edit({})
         user = {"tenant_id": "tenant-a", "user_id": self.user}
         with self.stage.world.database.transaction() as connection:
             reminders.set_recipient(connection, **user, zone=zone)
@@ -215,8 +218,27 @@ POLICIES = pytest.mark.parametrize("catch_up", ["latest", "skip", "all"])
 TOLD = given(rule=st.sampled_from(RULES), follows=st.booleans(), story=STORY)
 
 
+HOURLY_IN_A_PAUSE = [
+    ("wait", timedelta(hours=0.1)),
+    ("edit", {"rule": "FREQ=HOURLY;INTERVAL=7"}),
+    ("pause", None),
+    ("wait", timedelta(hours=5)),
+    ("follow", "America/New_York"),
+]
+MOVED_AFTER_ALL = [("skip", 0), ("move", (0, -30))]
+ENDED_AND_AGAIN = [
+    ("wait", timedelta(hours=30)),
+    ("fault", timedelta(hours=75)),
+    ("edit", {"rule": "FREQ=DAILY;COUNT=6", "zone": "Pacific/Kiritimati"}),
+    ("follow", "Europe/Berlin"),
+]
+
+
 @POLICIES
 @settings(HERE, max_examples=25, derandomize=True)
+@example(rule="FREQ=DAILY", follows=True, story=HOURLY_IN_A_PAUSE)
+@example(rule="FREQ=DAILY", follows=False, story=MOVED_AFTER_ALL)
+@example(rule="FREQ=DAILY", follows=True, story=ENDED_AND_AGAIN)
 @TOLD
 def test_each_turn_is_a_reminder_or_a_record_whatever_happens(stage, catch_up, rule, follows, story):
     tell_and_count(stage, catch_up, rule, follows, story)
@@ -229,6 +251,11 @@ def test_each_turn_is_a_reminder_or_a_record_whatever_happens(stage, catch_up, r
 @TOLD
 def test_each_turn_is_a_reminder_or_a_record_in_many_stories(stage, catch_up, rule, follows, story):
     tell_and_count(stage, catch_up, rule, follows, story)
+
+
+def lost(stage, now):
+    with stage.world.database.transaction() as connection:
+        return list(audit_turns.lost_turns(connection, "reminders", since=NOON, now=now))
 
 
 def tell_and_count(stage, catch_up, rule, follows, story):
@@ -245,6 +272,7 @@ def tell_and_count(stage, catch_up, rule, follows, story):
     assert made.isdisjoint(records)
     wanted = told.due - set(found.skipped)
     assert wanted - made - set(records) == set()
+    assert lost(stage, told.now) == []
     following = next(found.when().since(told.now), None)
     assert (found.status, found.plan_at) == (("active", following.at) if following else ("ended", None))
     if following is not None:
