@@ -199,12 +199,12 @@ def test_cancel_says_what_python_says(world):
     assert state_of(world, "cancel", id=str(wanted)) == (MISSING, None, f"there is no reminder {wanted}")
     assert state_of(world, "cancel", id=None)[0] == MISSING
     world.sql(
-        "WITH d AS (DELETE FROM reminders.due) UPDATE reminders.reminders SET status = 'shadowed', finished_at = now(), cancel_requested_at = NULL"
+        "WITH d AS (DELETE FROM reminders.due) UPDATE reminders.reminders SET status = 'suppressed', finished_at = now(), cancel_requested_at = NULL"
     )
     world.sql("DELETE FROM reminders.notification_deliveries")
     world.sql("DELETE FROM audit.moves")
     state, _, said = state_of(world, "cancel", id=str(made.id))
-    assert (state, said) == (REFUSED, f"reminder {made.id} is shadowed: nothing is left to cancel")
+    assert (state, said) == (REFUSED, f"reminder {made.id} is suppressed: nothing is left to cancel")
 
 
 def test_cancel_where_says_what_python_says(world):
