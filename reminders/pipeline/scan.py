@@ -57,6 +57,8 @@ class ScanPolicy:
     lease: float
     redeliver: float
     repair: RepairPolicy
+    slow: int = 0
+    """How many slow calls do not count against `in_flight`."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -137,7 +139,9 @@ class Scan:
         retry_room = max(0, max(1, self.policy.in_flight // 4) - look.retrying)
         leased, waiting = self._lease(look, limit, token, with_retries=retry_room > 0)
         # Crash here: rows `leased`; the lease's end wakes them. Their tenants may be new; a claim knows them all the same.
-        may_go = self.ledger.within_limits(leased, token) if look.limited and leased else leased
+        crowded = 0 < self.policy.slow <= 2 * look.slow
+        asked = leased and (look.limited or crowded)
+        may_go = self.ledger.within_limits(leased, token, crowded=crowded) if asked else leased
         messages = self._within_retry_share(may_go, retry_room, token)
         if not messages:
             return Pass(len(leased), 0, full=waiting or len(may_go) < len(leased), seconds_to_next=look.seconds_to_next)
@@ -151,7 +155,7 @@ class Scan:
     def _room(self, look: Look) -> int | None:
         """How many more messages may go out; None while the broker cannot be asked."""
         on_broker = self.gauge.in_flight()
-        in_ledger = look.published + look.sending
+        in_ledger = look.published + look.sending - min(look.slow, self.policy.slow)
         if on_broker is None:
             return None
         # A message in a living worker's hands is one whose row is `sending`, but for moments; what else is unacknowledged
