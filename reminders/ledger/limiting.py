@@ -151,16 +151,12 @@ def within_limits(
     Crash anywhere here: rows `leased`; the lease's end wakes them.
     """
     given = {"now": now, "token": str(token)}
-    ids = [str(message.reminder_id) for message in messages]
-    to_slow = (
-        set() if young is None else {row[0] for row in database.fetch_in_loops(TO_SLOW, **given, ids=ids, young=young)}
-    )
-    _put_off(database, to_slow, SLOW_AGAIN, {**given, "max_wait": max_wait})
-    messages = [message for message in messages if str(message.reminder_id) not in to_slow]
+    if young is not None:
+        messages = _without_slow(database, messages, young, {**given, "max_wait": max_wait})
     ids = [str(message.reminder_id) for message in messages]
     rows = {row[0]: LeasedRow(*row) for row in database.fetch_in_loops(LIMITED, **given, ids=ids)}
     if not rows:
-        return messages
+        return list(messages)
     stay = _beyond_probes(database, list(rows.values()), {**given, "max_wait": max_wait})
     stay |= _beyond_retries(
         database, [row for row in rows.values() if row.id not in stay], {**given, "max_wait": max_wait}
@@ -174,6 +170,17 @@ def within_limits(
         for message in messages
         if str(message.reminder_id) not in stay
     ]
+
+
+def _without_slow(
+    database: Database, messages: Sequence[Message], young: float, given: dict[str, Any]
+) -> list[Message]:
+    """Those that go to nobody with a slow call open; the others are put off."""
+    ids = [str(message.reminder_id) for message in messages]
+    rows = database.fetch_in_loops(TO_SLOW, now=given["now"], token=given["token"], ids=ids, young=young)
+    beyond = {row[0] for row in rows}
+    _put_off(database, beyond, SLOW_AGAIN, given)
+    return [message for message in messages if str(message.reminder_id) not in beyond]
 
 
 def _limited(message: Message, row: LeasedRow | None) -> Message:
