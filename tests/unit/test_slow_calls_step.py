@@ -39,9 +39,12 @@ def calls(monkeypatch: pytest.MonkeyPatch) -> Calls:
 
 def connected() -> Any:
     """A consumer with a connection, and its channel's prefetch count in `told`."""
-    consumer = SimpleNamespace(task_consumer=object(), told=[SLOTS])
-    consumer.qos = QoS(lambda prefetch_count: consumer.told.append(prefetch_count), SLOTS)  # type: ignore[no-untyped-call]
-    return consumer
+    told = [SLOTS]
+
+    def tell(prefetch_count: int) -> None:
+        told.append(prefetch_count)
+
+    return SimpleNamespace(task_consumer=object(), told=told, qos=QoS(tell, SLOTS))  # type: ignore[no-untyped-call]
 
 
 def started(queues: tuple[str, ...]) -> tuple[Any, list[Any]]:
