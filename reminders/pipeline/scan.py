@@ -10,7 +10,6 @@ import logging
 import time
 from bisect import bisect_right
 from collections import Counter
-from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from threading import Event
 from uuid import UUID
@@ -21,7 +20,7 @@ from reminders.pipeline.look import Look
 from reminders.pipeline.ports import Gauge, Leased, Message, Publisher, ScanLedger
 from reminders.pipeline.publish import publish
 from reminders.pipeline.repair import RepairPolicy, repair
-from reminders.pipeline.shares import destination_share, last_within, takes
+from reminders.pipeline.shares import belongs_to_one_destination, destination_share, last_within, takes
 
 logger = logging.getLogger(__name__)
 
@@ -214,7 +213,7 @@ class Scan:
             lanes = self._lanes_in_turn()
             if look.crowded_out and not lanes:
                 return [], False
-            if look.crowded_out or (lanes and not _belongs_to_one_destination(lanes)):
+            if look.crowded_out or (lanes and not belongs_to_one_destination(lanes)):
                 return self._lease_in_shares(lanes, limit, token, with_retries=with_retries)
         leased = self.ledger.lease(limit, self.policy.lease, token, with_retries=with_retries)
         self._meet(leased)
@@ -232,7 +231,7 @@ class Scan:
         holding = self.ledger.in_flight([each for each in map(destination_of, lanes) if each is not None])
         cap = destination_share(self.policy.in_flight)
         while lanes:
-            if _belongs_to_one_destination(lanes):
+            if belongs_to_one_destination(lanes):
                 leased = self._lease_from([(lanes[0], limit)], limit, token, with_retries=with_retries)
                 return leased.messages, leased.put_off > 0
             shares = takes(lanes, holding, limit, self.policy.in_flight)
@@ -244,7 +243,7 @@ class Scan:
             found = [each for each in leased.passed_over if destination_of(each[0]) is None]
             if found:
                 self._set_aside(found, alone=len(lanes) == 1, with_retries=with_retries)
-                if _belongs_to_one_destination(self._lanes) and len(messages) < limit:
+                if belongs_to_one_destination(self._lanes) and len(messages) < limit:
                     rest = limit - len(messages)
                     more = self._lease_from([(self._lanes[0], rest)], rest, token, with_retries=with_retries)
                     messages += more.messages
@@ -289,11 +288,6 @@ class Scan:
             self._lanes, self._lanes_found_at = sorted(self.ledger.lanes_with_due_work()), now
         start = bisect_right(self._lanes, self._turn_ended_at)
         return self._lanes[start:] + self._lanes[:start]
-
-
-def _belongs_to_one_destination(lanes: Sequence[str]) -> bool:
-    """Whether there is nobody to share the room with."""
-    return len(lanes) == 1 and destination_of(lanes[0]) is not None
 
 
 def _pause(done: Pass) -> float:
