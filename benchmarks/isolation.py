@@ -6,7 +6,8 @@ scene has a stack of its own.
     python -m benchmarks.isolation [--scene burst|hanging|paused|capped] [--json FILE] [sizes]
 
 burst     one tenant has BURST reminders due at once
-hanging   a fifth of all destinations, each of a tenant of its own, hang until the deadline; they have done so for WARM seconds
+hanging   a fifth of all destinations, each of a tenant of its own, hang until the deadline; they have done so for WARM seconds,
+          and have begun within WAVE seconds
 paused    a paused tenant has PAUSED reminders at the head of what is due
           In each, every one of TENANTS other tenants has one fresh reminder, due within SPREAD seconds: how late is its call?
 capped    a tenant capped at RATE a second has more than that due for SECONDS, while others drain: how many are called, and
@@ -61,6 +62,7 @@ class Sizes:
     burst: int = 50_000
     paused: int = 10_000
     warm: float = 60.0
+    wave: float = 10.0
     rate: float = 50.0
     seconds: float = 60.0
     others: int = 6_000
@@ -196,7 +198,7 @@ def hanging(stack: Stack, sizes: Sizes) -> dict[str, Any]:
     every = 10.0
     stack.schedule(
         [
-            (f"hangs-{n}", f"/hang/{n}", _in(turn * every + every * n / places))
+            (f"hangs-{n}", f"/hang/{n}", _in(turn * every + sizes.wave * n / places))
             for turn in range(int((sizes.warm + sizes.spread + 10) / every))
             for n in range(places)
         ]

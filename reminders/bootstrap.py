@@ -38,6 +38,7 @@ from reminders.ledger.tenant_registry import Dispatcher
 from reminders.pipeline.admission import Admission
 from reminders.pipeline.deliver import Deliver, DeliverPolicy, seconds_since_boot
 from reminders.pipeline.finalize import Finalize, RetryPolicy
+from reminders.pipeline.open_calls import open_calls
 from reminders.pipeline.own_secrets import OwnSecrets
 from reminders.pipeline.provider import GuardsPlaces, Provider, can_look_up, template_parts
 from reminders.pipeline.repair import RepairPolicy
@@ -104,6 +105,7 @@ def scan_of(settings: Settings, ledger: PostgresScan) -> Scan:
         lease=settings.lease,
         redeliver=settings.redeliver,
         repair=RepairPolicy(settings.max_attempts, settings.max_wait),
+        slow=settings.slow_limit,
     )
     return Scan(ledger, KombuPublisher(settings), RedisGauge(settings), policy, faults=DATABASE_FAULTS)
 
@@ -121,7 +123,12 @@ def scan_ledger() -> PostgresScan:
 def scan_ledger_of(settings: Settings, db: Database, now: datetime | None = None) -> PostgresScan:
     """The ledger as a scanner of these settings sees it; `now` replaces the database's clock."""
     return PostgresScan(
-        db, now, window=settings.dedup_window, max_wait=settings.max_wait, dispatcher=dispatcher_of(settings)
+        db,
+        now,
+        window=settings.dedup_window,
+        max_wait=settings.max_wait,
+        claim=settings.claim,
+        dispatcher=dispatcher_of(settings),
     )
 
 
@@ -224,6 +231,7 @@ def deliver_of(settings: Settings, db: Database, *, worker: str) -> Deliver:
         secrets=own_secrets_of(settings, db),
         templates=templates,
         shadow=Shadow(PostgresShadow(db, **given), installed.loaded.get, templates, allowed.of),
+        calls=open_calls,
     )
 
 

@@ -19,6 +19,7 @@ from reminders.broker.handing_back import HandBack
 from reminders.broker.link import BrokerAway, Link
 from reminders.broker.log_pace import pace_logs
 from reminders.broker.shutdown import note_shutdown, shutting_down
+from reminders.broker.slow_calls import SlowCalls
 from reminders.broker.watch import watch
 from reminders.celery_options import DELIVERY_QUEUES, SCAN_TASK, WOKEN_BY_WATCH, options
 from reminders.domain.errors import RemindersError, ServiceUnavailable, SettingsError
@@ -70,7 +71,7 @@ class _Options(Mapping[str, Any]):
 
 
 app.config_from_object(_Options())
-app.steps["worker"].add(HandBack)
+app.steps["worker"].update((HandBack, SlowCalls))
 
 
 def wake_scan(settings: Settings, headers: Mapping[str, object] | None = None) -> None:

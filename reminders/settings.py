@@ -15,6 +15,7 @@ from typing import Any
 
 from reminders.domain.durations import parse_delays
 from reminders.domain.errors import SettingsError
+from reminders.domain.slow_calls import SLOW_PER_SLOT
 from reminders.domain.tenants import MAIN, Mode, read_dispatcher, read_mode
 from reminders.settings_mail import Sender, SmtpServer, sender, smtp_server, unsubscribe_url
 from reminders.settings_values import (
@@ -132,6 +133,11 @@ class Settings:
     def in_flight_limit(self) -> int:
         """How many deliveries may be between publish and finalize: `IN_FLIGHT`, or four times the worker slots."""
         return self.in_flight or 4 * self.processes * self.concurrency
+
+    @property
+    def slow_limit(self) -> int:
+        """How many slow calls may be open besides: what the processes carry that the in-flight limit stands for."""
+        return SLOW_PER_SLOT * self.in_flight_limit // 4
 
 
 def _secret(read: Callable[[str], str]) -> Callable[[str], Secret]:

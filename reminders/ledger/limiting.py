@@ -21,10 +21,28 @@ RETRIES_OF_ONE = 2
 """Calls at once to a destination whose last call has timed out: more would only hold more threads for the whole deadline."""
 TIMED_OUT_AGAIN = (5.0, 25.0)
 """Seconds after which what is beyond that is looked at again, and over how many more it is spread."""
+SLOW_AGAIN = (3.0, 9.0)
+"""The same for what would go to a destination with a slow call open, while there are many such calls."""
 PROBE_AGAIN = (5.0, 5.0)
 """The same for what waits for the probe of a breaker that is half open."""
 
 _T = "t AS MATERIALIZED (SELECT COALESCE(:now, clock_timestamp()) AS now)"
+
+# Of a live row: its call has been under way for longer than `SLOW_AFTER`, by what is left of its claim.
+SLOW = """status = 'sending' AND wake_at > (SELECT now FROM t)
+      AND wake_at <= (SELECT now FROM t) + make_interval(secs => :young)"""
+
+TO_SLOW = Statement(
+    "to_slow",
+    f"""
+WITH {_T}, slow AS MATERIALIZED (
+    SELECT DISTINCT destination_id FROM {{s}}.due WHERE {SLOW}
+)
+SELECT d.id::text FROM {{s}}.due d JOIN slow USING (destination_id) JOIN {{s}}.reminders r ON r.id = d.id
+WHERE d.id = ANY(:ids) AND d.status = 'leased' AND d.lease_token = :token AND NOT {uncalled("r.tenant_id")}
+""",
+    {"now": "timestamptz", "ids": "uuid[]", "token": "uuid", "young": "float8"},
+)
 
 # A breaker whose hold has ended is half open. Where nobody is called (its tenant is off or in shadow) nothing is limited: it
 # takes nobody's turn, and asks no destination. The caps are asked in the order of the list, the narrowest first.
@@ -118,13 +136,23 @@ RETURNING 1
 
 
 def within_limits(
-    database: Database, messages: Sequence[Message], token: UUID, *, now: datetime | None, max_wait: float
+    database: Database,
+    messages: Sequence[Message],
+    token: UUID,
+    *,
+    now: datetime | None,
+    max_wait: float,
+    young: float | None = None,
 ) -> list[Message]:
     """Those of the messages, leased under `token`, that may go out now; see `ScanLedger.within_limits`.
+
+    With `young`, nothing goes to a destination whose call has fewer seconds of its claim left.
 
     Crash anywhere here: rows `leased`; the lease's end wakes them.
     """
     given = {"now": now, "token": str(token)}
+    if young is not None:
+        messages = _without_slow(database, messages, young, {**given, "max_wait": max_wait})
     ids = [str(message.reminder_id) for message in messages]
     rows = {row[0]: LeasedRow(*row) for row in database.fetch_in_loops(LIMITED, **given, ids=ids)}
     if not rows:
@@ -142,6 +170,17 @@ def within_limits(
         for message in messages
         if str(message.reminder_id) not in stay
     ]
+
+
+def _without_slow(
+    database: Database, messages: Sequence[Message], young: float, given: dict[str, Any]
+) -> list[Message]:
+    """Those that go to nobody with a slow call open; the others are put off."""
+    ids = [str(message.reminder_id) for message in messages]
+    rows = database.fetch_in_loops(TO_SLOW, now=given["now"], token=given["token"], ids=ids, young=young)
+    beyond = {row[0] for row in rows}
+    _put_off(database, beyond, SLOW_AGAIN, given)
+    return [message for message in messages if str(message.reminder_id) not in beyond]
 
 
 def _limited(message: Message, row: LeasedRow | None) -> Message:

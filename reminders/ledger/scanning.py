@@ -7,11 +7,12 @@ from contextlib import AbstractContextManager
 from datetime import datetime
 from uuid import UUID
 
+from reminders.domain.slow_calls import SLOW_AFTER
 from reminders.ledger.database import Database
 from reminders.ledger.draining import finish_drains
 from reminders.ledger.ending import DEDUP_WINDOW, end_given_up
 from reminders.ledger.leasing import IN_FLIGHT, LANES_WITH_DUE_WORK, LEASE, LEASE_FROM_LANES, SET_ASIDE, T, leased
-from reminders.ledger.limiting import within_limits
+from reminders.ledger.limiting import SLOW, within_limits
 from reminders.ledger.ownership import OWNS_LANE, SHARED
 from reminders.ledger.planning import plan_due
 from reminders.ledger.putting_off import MAX_WAIT
@@ -24,6 +25,7 @@ from reminders.ledger.turn_moves import hurry
 from reminders.pipeline.look import Look
 from reminders.pipeline.ports import Leased, Message, RepairMoves
 from reminders.pipeline.shares import InFlight
+from reminders.settings import Settings
 
 LOOK = Statement(
     "look",
@@ -32,10 +34,11 @@ WITH {T}, flight AS (
     SELECT count(*) FILTER (WHERE status = 'published' AND wake_at > (SELECT now FROM t)) AS published,
            count(*) FILTER (WHERE status = 'sending' AND wake_at > (SELECT now FROM t)) AS sending,
            count(*) FILTER (WHERE status = 'sending' AND wake_at <= (SELECT now FROM t)) AS lapsed,
+           count(*) FILTER (WHERE {SLOW}) AS slow,
            count(*) FILTER (WHERE route = 'retry' AND wake_at > (SELECT now FROM t)) AS retrying
     FROM {{s}}.due WHERE status IN ('published', 'sending')
 )
-SELECT published, sending, lapsed, retrying,
+SELECT published, sending, lapsed, slow, retrying,
        (SELECT count(*) FROM (SELECT 1 FROM {{s}}.due WHERE wake_at <= (SELECT now FROM t) AND status <> 'sending' LIMIT :limit) d),
        EXISTS (SELECT 1 FROM {{s}}.due WHERE give_up_at <= (SELECT now FROM t) AND status <> 'sending'),
        (SELECT extract(epoch FROM d.wake_at - (SELECT now FROM t))::float8
@@ -45,7 +48,7 @@ SELECT published, sending, lapsed, retrying,
        {SHARED}
 FROM flight
 """,
-    {"now": "timestamptz", "limit": "integer", "dispatcher": "text"},
+    {"now": "timestamptz", "limit": "integer", "young": "float8", "dispatcher": "text"},
 )
 
 # Only where a ledger is shared: whose every row in flight is, and every row at the head of the index.
@@ -55,15 +58,17 @@ LOOK_AT_OWN = Statement(
 WITH {T}, flight AS (
     SELECT count(*) FILTER (WHERE status = 'published' AND wake_at > (SELECT now FROM t)) AS published,
            count(*) FILTER (WHERE status = 'sending' AND wake_at > (SELECT now FROM t)) AS sending,
+           count(*) FILTER (WHERE {SLOW}) AS slow,
            count(*) FILTER (WHERE route = 'retry' AND wake_at > (SELECT now FROM t)) AS retrying
     FROM {{s}}.due d WHERE status IN ('published', 'sending') AND {OWNS_LANE}
 ), head AS MATERIALIZED (
     SELECT {OWNS_LANE} AS own
     FROM (SELECT lane FROM {{s}}.due WHERE wake_at <= (SELECT now FROM t) AND status <> 'sending' ORDER BY wake_at LIMIT :limit) d
 )
-SELECT published, sending, retrying, (SELECT count(*) FROM head WHERE own), (SELECT count(*) FROM head WHERE NOT own) FROM flight
+SELECT published, sending, slow, retrying, (SELECT count(*) FROM head WHERE own), (SELECT count(*) FROM head WHERE NOT own)
+FROM flight
 """,
-    {"now": "timestamptz", "limit": "integer", "dispatcher": "text"},
+    {"now": "timestamptz", "limit": "integer", "young": "float8", "dispatcher": "text"},
 )
 
 MARK_PUBLISHED_IF_LEASED = Statement(
@@ -145,7 +150,8 @@ class PostgresScan:
     """`reminders.pipeline.ports.ScanLedger` on Postgres.
 
     `window` is the seconds for which destinations that deduplicate remember a key, `max_wait` those for which a reminder
-    may be put off in all; it looks after the tenants of `dispatcher`. `now` replaces the database's clock in tests.
+    may be put off in all, `claim` those for which a claim lasts; it looks after the tenants of `dispatcher`. `now` replaces
+    the database's clock in tests.
     """
 
     def __init__(
@@ -155,6 +161,7 @@ class PostgresScan:
         *,
         window: float = DEDUP_WINDOW,
         max_wait: float = MAX_WAIT,
+        claim: float = Settings.claim,
         dispatcher: Dispatcher = ALONE,
     ) -> None:
         self._db = database
@@ -163,17 +170,17 @@ class PostgresScan:
         self._now = now
         self._window = window
         self._max_wait = max_wait
+        self._young = claim - SLOW_AFTER
 
     def look(self, limit: int) -> Look:
-        row = self._db.fetch(LOOK, now=self._now, limit=limit, **self._me)[0]
-        published, sending, lapsed, retrying, due, given_up, seconds, limited, shared = row
+        given = {"now": self._now, "limit": limit, "young": self._young, **self._me}
+        row = self._db.fetch(LOOK, **given)[0]
+        published, sending, lapsed, slow, retrying, due, given_up, seconds, limited, shared = row
         if not shared:
-            return Look(published, sending, due, lapsed, given_up, retrying, seconds, limited)
-        published, sending, retrying, own, others = self._db.fetch(LOOK_AT_OWN, now=self._now, limit=limit, **self._me)[
-            0
-        ]
+            return Look(published, sending, due, lapsed, given_up, retrying, seconds, limited, slow=slow)
+        published, sending, slow, retrying, own, others = self._db.fetch(LOOK_AT_OWN, **given)[0]
         crowded_out = others > 0 and own + others >= limit
-        return Look(published, sending, own, lapsed, given_up, retrying, seconds, limited, others, crowded_out)
+        return Look(published, sending, own, lapsed, given_up, retrying, seconds, limited, others, crowded_out, slow)
 
     def register_tenants(self, tenants: Iterable[str]) -> None:
         register(self._db, tenants, self._dispatcher)
@@ -228,8 +235,9 @@ class PostgresScan:
         )
         return len(rows)
 
-    def within_limits(self, messages: Sequence[Message], token: UUID) -> list[Message]:
-        return within_limits(self._db, messages, token, now=self._now, max_wait=self._max_wait)
+    def within_limits(self, messages: Sequence[Message], token: UUID, *, crowded: bool = False) -> list[Message]:
+        young = self._young if crowded else None
+        return within_limits(self._db, messages, token, now=self._now, max_wait=self._max_wait, young=young)
 
     def hurry(self, limit: int) -> tuple[int, bool]:
         return hurry(self._db, limit, self._now)

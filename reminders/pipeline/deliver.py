@@ -8,7 +8,7 @@ from __future__ import annotations
 import logging
 import time
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from uuid import UUID
 
 from reminders.domain.answers import well_formed, well_formed_answer
@@ -18,6 +18,7 @@ from reminders.domain.look_ups import LookUp, Undecided
 from reminders.domain.outcomes import Outcome, Unknown
 from reminders.domain.template import Template
 from reminders.pipeline.finalize import Finalize
+from reminders.pipeline.open_calls import OpenCalls
 from reminders.pipeline.ports import Claim, ClaimLedger, Report
 from reminders.pipeline.provider import LooksUp, Provider, can_look_up
 from reminders.pipeline.tracing import origin
@@ -31,6 +32,8 @@ BUSY_PAUSES = (0.02, 0.06, 0.12)
 LOST_REPLY_PAUSES = (0.2, 0.5, 1.0, 2.0, 4.0)
 """Seconds between questions whether a claim was taken whose reply was lost; together well within the claim."""
 CALL_AGAIN_AFTER = 1.0
+CROWDED_AGAIN_AFTER = 3.0
+"""Seconds after which a claim that found no room, because so many calls hang, is tried again."""
 NO_PROVIDER_AGAIN_AFTER = 60.0
 OVERRUN = 1.0
 """Seconds beyond the deadline after which a call that has returned is called late, in the log."""
@@ -82,6 +85,7 @@ class Deliver:
     """The version of a template by its id. May raise `faults`."""
     shadow: Callable[[UUID, str], str] = _no_shadow
     """What becomes of a message whose tenant is in shadow. May raise `faults`."""
+    calls: OpenCalls = field(default_factory=OpenCalls)
     clock: Callable[[], float] = seconds_since_boot
     pause: Callable[[float], None] = time.sleep
 
@@ -120,8 +124,12 @@ class Deliver:
             return self.finalize.pipeline_fault(claim, body.error_class, body.reason)
         if not self._still_fits(asked_at):
             return self.finalize.give_back(claim, CALL_AGAIN_AFTER)
+        place = self.calls.place(claim.delivery.destination_id)
+        if place is None:
+            return self._crowded(claim)
         started = time.monotonic()
-        outcome = self._call(provider, claim, body.body)
+        with place:
+            outcome = self._call(provider, claim, body.body)
         # Crash here: `sending`, the provider was called. Repeated only where the destination deduplicates.
         duration_ms = self._duration_ms(started, claim)
         # Crash here, after the commit inside: final, message unacknowledged. It comes again and finds the reminder done.
@@ -153,11 +161,19 @@ class Deliver:
             return self.finalize.give_back(claim, unsettled)
         if not self._still_fits(asked_at):
             return self.finalize.give_back(claim, CALL_AGAIN_AFTER)
+        place = self.calls.place(claim.delivery.destination_id)
+        if place is None:
+            return self._crowded(claim)
         started = time.monotonic()
-        answer = self._ask_far_side(looking, claim)
+        with place:
+            answer = self._ask_far_side(looking, claim)
         # Crash here: `sending`, nothing was sent. The claim's end asks again.
         duration_ms = self._duration_ms(started, claim)
         return self.finalize.looked_up(claim, answer, duration_ms)
+
+    def _crowded(self, claim: Claim) -> str:
+        logger.info("deliver.crowded key=%s: so many calls hang", claim.delivery.delivery_key)
+        return self.finalize.give_back(claim, CROWDED_AGAIN_AFTER)
 
     def _ask_far_side(self, looking: LooksUp, claim: Claim) -> LookUp:
         key = claim.delivery.delivery_key

@@ -25,3 +25,5 @@ class Look:
     """Of the rows that were counted as due, how many are of other dispatchers' tenants. They are in no other count."""
     crowded_out: bool = False
     """Whether the count stopped at its limit among rows of others: behind them there may be due work of our own."""
+    slow: int = 0
+    """How many of those `sending` are slow calls."""

@@ -164,8 +164,8 @@ class ScanLedger(Protocol):
     def shorten_lease_if_leased(self, ids: Sequence[UUID], token: UUID, seconds: float) -> None:
         """Let leases end `seconds` from now."""
 
-    def within_limits(self, messages: Sequence[Message], token: UUID) -> list[Message]:
-        """Those of the leased that may go out now, with the caps that cover each; the others wait for their turn."""
+    def within_limits(self, messages: Sequence[Message], token: UUID, *, crowded: bool = False) -> list[Message]:
+        """Those of the leased that may go out now, with their caps; if `crowded`, none to who has a slow call open."""
 
     def hurry(self, limit: int) -> tuple[int, bool]:
         """Wake what waits under caps that have turns to give: how many, and whether some wait for a call's end."""

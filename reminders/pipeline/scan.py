@@ -10,7 +10,6 @@ import logging
 import time
 from bisect import bisect_right
 from collections import Counter
-from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from threading import Event
 from uuid import UUID
@@ -21,7 +20,7 @@ from reminders.pipeline.look import Look
 from reminders.pipeline.ports import Gauge, Leased, Message, Publisher, ScanLedger
 from reminders.pipeline.publish import publish
 from reminders.pipeline.repair import RepairPolicy, repair
-from reminders.pipeline.shares import destination_share, last_within, takes
+from reminders.pipeline.shares import belongs_to_one_destination, destination_share, last_within, takes
 
 logger = logging.getLogger(__name__)
 
@@ -57,6 +56,8 @@ class ScanPolicy:
     lease: float
     redeliver: float
     repair: RepairPolicy
+    slow: int = 0
+    """How many slow calls do not count against `in_flight`."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -137,7 +138,9 @@ class Scan:
         retry_room = max(0, max(1, self.policy.in_flight // 4) - look.retrying)
         leased, waiting = self._lease(look, limit, token, with_retries=retry_room > 0)
         # Crash here: rows `leased`; the lease's end wakes them. Their tenants may be new; a claim knows them all the same.
-        may_go = self.ledger.within_limits(leased, token) if look.limited and leased else leased
+        crowded = 0 < self.policy.slow <= 2 * look.slow
+        asked = leased and (look.limited or crowded)
+        may_go = self.ledger.within_limits(leased, token, crowded=crowded) if asked else leased
         messages = self._within_retry_share(may_go, retry_room, token)
         if not messages:
             return Pass(len(leased), 0, full=waiting or len(may_go) < len(leased), seconds_to_next=look.seconds_to_next)
@@ -151,7 +154,7 @@ class Scan:
     def _room(self, look: Look) -> int | None:
         """How many more messages may go out; None while the broker cannot be asked."""
         on_broker = self.gauge.in_flight()
-        in_ledger = look.published + look.sending
+        in_ledger = look.published + look.sending - min(look.slow, self.policy.slow)
         if on_broker is None:
             return None
         # A message in a living worker's hands is one whose row is `sending`, but for moments; what else is unacknowledged
@@ -210,7 +213,7 @@ class Scan:
             lanes = self._lanes_in_turn()
             if look.crowded_out and not lanes:
                 return [], False
-            if look.crowded_out or (lanes and not _belongs_to_one_destination(lanes)):
+            if look.crowded_out or (lanes and not belongs_to_one_destination(lanes)):
                 return self._lease_in_shares(lanes, limit, token, with_retries=with_retries)
         leased = self.ledger.lease(limit, self.policy.lease, token, with_retries=with_retries)
         self._meet(leased)
@@ -228,7 +231,7 @@ class Scan:
         holding = self.ledger.in_flight([each for each in map(destination_of, lanes) if each is not None])
         cap = destination_share(self.policy.in_flight)
         while lanes:
-            if _belongs_to_one_destination(lanes):
+            if belongs_to_one_destination(lanes):
                 leased = self._lease_from([(lanes[0], limit)], limit, token, with_retries=with_retries)
                 return leased.messages, leased.put_off > 0
             shares = takes(lanes, holding, limit, self.policy.in_flight)
@@ -240,7 +243,7 @@ class Scan:
             found = [each for each in leased.passed_over if destination_of(each[0]) is None]
             if found:
                 self._set_aside(found, alone=len(lanes) == 1, with_retries=with_retries)
-                if _belongs_to_one_destination(self._lanes) and len(messages) < limit:
+                if belongs_to_one_destination(self._lanes) and len(messages) < limit:
                     rest = limit - len(messages)
                     more = self._lease_from([(self._lanes[0], rest)], rest, token, with_retries=with_retries)
                     messages += more.messages
@@ -285,11 +288,6 @@ class Scan:
             self._lanes, self._lanes_found_at = sorted(self.ledger.lanes_with_due_work()), now
         start = bisect_right(self._lanes, self._turn_ended_at)
         return self._lanes[start:] + self._lanes[:start]
-
-
-def _belongs_to_one_destination(lanes: Sequence[str]) -> bool:
-    """Whether there is nobody to share the room with."""
-    return len(lanes) == 1 and destination_of(lanes[0]) is not None
 
 
 def _pause(done: Pass) -> float:

@@ -55,3 +55,8 @@ def last_within(takes: Sequence[tuple[str, int]], limit: int) -> str:
         if limit <= 0:
             break
     return last
+
+
+def belongs_to_one_destination(lanes: Sequence[str]) -> bool:
+    """Whether there is nobody to share the room with."""
+    return len(lanes) == 1 and destination_of(lanes[0]) is not None
