@@ -199,7 +199,8 @@ def test_cancel_says_what_python_says(world):
     assert state_of(world, "cancel", id=str(wanted)) == (MISSING, None, f"there is no reminder {wanted}")
     assert state_of(world, "cancel", id=None)[0] == MISSING
     world.sql(
-        "WITH d AS (DELETE FROM reminders.due) UPDATE reminders.reminders SET status = 'suppressed', finished_at = now(), cancel_requested_at = NULL"
+        "WITH d AS (DELETE FROM reminders.due) UPDATE reminders.reminders SET status = 'suppressed', suppressed_by = id, "
+        "suppressed_reason = 'asked', finished_at = now(), cancel_requested_at = NULL"
     )
     world.sql("DELETE FROM reminders.notification_deliveries")
     world.sql("DELETE FROM audit.moves")
