@@ -57,13 +57,13 @@ def test_cancel_answers(run, stage, *, state, result, code, status):
     assert again.stdout.startswith(f"{reminder.id} {result.replace('_', ' ')}: ")
 
 
-def test_cancel_of_what_expired_without_being_sent(run, stage):
+def test_cancel_of_what_was_suppressed(run, stage):
     reminder = stage.schedule()
     stage.rows(f"WITH d AS (DELETE FROM due WHERE id = '{reminder.id}') "
-               f"UPDATE reminders SET status = 'shadowed', finished_at = now() WHERE id = '{reminder.id}' RETURNING 1")  # fmt: skip
+               f"UPDATE reminders SET status = 'suppressed', suppressed_by = id, suppressed_reason = 'r', finished_at = now() WHERE id = '{reminder.id}' RETURNING 1")  # fmt: skip
     answer = run("cancel", reminder.id, "--json")
     assert (answer.exit_code, answer.stdout) == (1, "")
-    assert answer.stderr == f"reminder {reminder.id} is shadowed: nothing is left to cancel\n"
+    assert answer.stderr == f"reminder {reminder.id} is suppressed: nothing is left to cancel\n"
 
 
 def test_cancel_does_not_wait_for_ever_for_somebodys_transaction(run, stage, monkeypatch):
