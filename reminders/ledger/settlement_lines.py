@@ -54,13 +54,14 @@ FROM written w LEFT JOIN {{s}}.settlement_lines before ON before.source = :sourc
     {"source": "text", "run": "uuid", "rows": "json"},
 )
 
-# `changed` are lines of the page, `charges` those whose lines may belong elsewhere since: of several lines of one charge that
-# name an order, the one with the lowest id counts. Touched is what lines are in, and what they have left.
+# `lines` are those of the page, changed or not, so that reading a line again mends a wrong group; `charges` those whose lines
+# may belong elsewhere since: of several lines of one charge that name an order, the one with the lowest id counts. Touched is
+# what lines are in, and what they have left.
 REGROUP = Statement(
     "settlement_regroup",
     f"""
 WITH affected AS (
-    SELECT line_id FROM {{s}}.settlement_lines WHERE source = :source AND line_id = ANY (:changed)
+    SELECT line_id FROM {{s}}.settlement_lines WHERE source = :source AND line_id = ANY (:lines)
     UNION
     SELECT line_id FROM {{s}}.settlement_lines WHERE source = :source AND charge_id = ANY (:charges) AND order_reference IS NULL
 ), keyed AS MATERIALIZED (
@@ -76,11 +77,10 @@ WITH affected AS (
 INSERT INTO {{s}}.reconciliation_run_groups (run_id, group_key)
 SELECT :run, t.key FROM (
     SELECT key FROM keyed UNION SELECT was FROM keyed
-    UNION SELECT group_key FROM {{s}}.settlement_lines WHERE source = :source AND line_id = ANY (:unchanged)
 ) t (key) ORDER BY t.key
 ON CONFLICT DO NOTHING RETURNING 1
 """,
-    {"source": "text", "run": "uuid", "changed": "text[]", "unchanged": "text[]", "charges": "text[]"},
+    {"source": "text", "run": "uuid", "lines": "text[]", "charges": "text[]"},
 )
 
 REJECT = Statement(
@@ -114,10 +114,8 @@ def take_in(
 ) -> Taken:
     """Write lines, whose ids must differ, and note for the run which groups they are in or have left."""
     rows = fetch(connection, schema, UPSERT, source=source, run=str(run), rows=_as_json(lines))
-    changed = {line_id for line_id, *_ in rows}
     fetch(
-        connection, schema, REGROUP, source=source, run=str(run), changed=sorted(changed),
-        unchanged=sorted(line.line_id for line in lines if line.line_id not in changed),
+        connection, schema, REGROUP, source=source, run=str(run), lines=sorted(line.line_id for line in lines),
         charges=sorted({charge for *_, now, before in rows for charge in (now, before) if charge is not None}),
     )  # fmt: skip
     new = sum(is_new for _, is_new, *_ in rows)
