@@ -66,6 +66,8 @@ class SettlementLine:
     charge_id: str | None = None
     payment_id: str | None = None
     order_reference: str | None = None
+    at: int = field(default=0, compare=False)
+    """The physical line of the file that it was read from, counted from 1; 0 where that is not known."""
 
 
 @dataclass(frozen=True, slots=True)
