@@ -109,7 +109,13 @@ def test_lines_that_stand_twice_in_a_file_count_once(shop):
 def test_an_id_with_two_contents_on_two_pages_counts_once_and_the_first_whichever_page_is_read(shop):
     shop.order("A")
     padding = [Row(f"z{n:04}", "", "1.00", "other") for n in range(1_100)]
-    rows = [Row("l1", "A"), Row("l2", "", "3.00", "other"), *padding, Row("l1", "A", "40.00"), Row("l2", "", "3.00", "other")]
+    rows = [
+        Row("l1", "A"),
+        Row("l2", "", "3.00", "other"),
+        *padding,
+        Row("l1", "A", "40.00"),
+        Row("l2", "", "3.00", "other"),
+    ]
     settled = {("settled", "A", None, "po_1", "EUR", 50, None, 50, None)}
     report = shop.run(rows)
     assert (report.run.new, report.run.changed, report.run.unchanged, report.run.rejected) == (1_102, 0, 1, 1)
