@@ -13,6 +13,7 @@ from psycopg2.errors import ReadOnlySqlTransaction
 from psycopg2.extensions import connection as DriverConnection  # noqa: N812 - a class with a module's naming
 
 from reminders.domain.errors import RemindersError, SettingsError
+from reminders.domain.money import has_more_digits
 from reminders.domain.settlement import Decision, Order
 from reminders.intake.patience import first_line
 from reminders.intake.settlement.config import SqlQueries
@@ -157,6 +158,10 @@ class AskedMatcher:
             fault = "amount must be a Decimal"
         elif not isinstance(order.currency, str) or not order.currency:
             fault = "currency must be a code such as EUR"
+        elif order.amount < 0:
+            fault = "amount is negative"
+        elif has_more_digits(order.amount, order.currency):
+            fault = f"amount has more digits than {order.currency} has"
         elif not isinstance(order.destinations, Mapping):
             fault = "destinations must be a mapping by channel"
         elif at is not None and (not isinstance(at, datetime) or at.utcoffset() is None):

@@ -1,11 +1,13 @@
 """What a matcher does that it must not: it ends the process, or its query writes."""
 
+from decimal import Decimal
+
 import pytest
 
 from integration.settlement.shop import EXPECTED, ORDERS, QUERY, Row
 from reminders.domain.errors import SettingsError
 from reminders.intake.settlement.auditing import audit
-from reminders.intake.settlement.matching import MatcherFault, SqlMatcher, load_matcher
+from reminders.intake.settlement.matching import AskedMatcher, MatcherFault, SqlMatcher, load_matcher
 from reminders.intake.settlement.reporting import runs
 
 
@@ -27,6 +29,37 @@ def test_a_module_that_ends_the_process_is_no_matcher(tmp_path, monkeypatch):
     monkeypatch.syspath_prepend(tmp_path)
     with pytest.raises(SettingsError, match="cannot be had: SystemExit"):
         load_matcher("leaving_at_once:matcher")
+
+
+@pytest.mark.parametrize(
+    ("amount", "currency", "fault"),
+    [
+        ("-0.01", "EUR", "amount is negative"),
+        ("50.001", "EUR", "amount has more digits than EUR has"),
+        ("4980.5", "JPY", "amount has more digits than JPY has"),
+        ("0.00001", "KWD", "amount has more digits than KWD has"),
+        ("50.0000", "EUR", None),
+        ("4980.00", "JPY", None),
+        ("1.234", "KWD", None),
+        ("0", "EUR", None),
+        ("1E+3", "EUR", None),
+    ],
+)
+def test_an_amount_that_an_order_cannot_have_is_named_with_the_order(shop, amount, currency, fault):
+    shop.order("A")
+    asked = AskedMatcher(
+        SqlMatcher(
+            QUERY.replace("amount,", f"numeric '{amount}' AS amount,").replace(
+                " currency,", f" '{currency}' AS currency,"
+            )
+        )
+    )
+    with shop.database.transaction() as connection:
+        if fault is None:
+            assert asked.match(connection, ["A"])["A"].amount == Decimal(amount)
+        else:
+            with pytest.raises(MatcherFault, match=rf"^SqlMatcher.match, order 'A': {fault}$"):
+                asked.match(connection, ["A"])
 
 
 class Interrupted(SqlMatcher):
