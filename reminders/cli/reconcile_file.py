@@ -141,7 +141,7 @@ def check_file(file: str, config: Reconciliation, limit: int, *, as_json: bool) 
         "Nothing was written."
     )
     rows = [
-        (category, currency, f"{int(count):,}", money(gross), money(fee), money(net))
+        (category, currency, f"{int(count):,}", *(money(amount, currency) for amount in (gross, fee, net)))
         for (category, currency), (count, gross, fee, net) in sorted(sums.items())
     ]
     section("Lines", ("category", "currency", "count", "gross", "fee", "net"), rows)

@@ -135,7 +135,7 @@ class AskedMatcher:
         except DATABASE_AWAY:
             raise
         except MatcherFault as fault:
-            raise MatcherFault(f"{self._name(what)}: {fault}") from fault
+            raise MatcherFault(f"{self._name(what)}: {redact(str(fault))}") from fault
         except (Exception, SystemExit) as error:
             # A matcher that ends the process would end it as if all had been done.
             said = redact(first_line(error))
@@ -190,7 +190,9 @@ def load_matcher(named: str | SqlQueries) -> Matcher:
         if not hasattr(found, "match") or isinstance(found, type):
             found = found()
     except (Exception, SystemExit) as error:
-        raise SettingsError(f"matcher {named!r} cannot be had: {type(error).__name__}: {first_line(error)}") from error
+        raise SettingsError(
+            f"matcher {named!r} cannot be had: {type(error).__name__}: {redact(first_line(error))}"
+        ) from error
     lacking = [name for name in ("match", "expected") if not callable(getattr(found, name, None))]
     if lacking:
         raise SettingsError(f"matcher {named!r} lacks {' and '.join(lacking)}; see docs/reconciliation.md")

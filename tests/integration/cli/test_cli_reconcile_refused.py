@@ -144,3 +144,12 @@ def test_a_dry_run_names_an_id_that_comes_again_and_sums_it_once(run, shop, tmp_
     (reject,) = found["rejects"]
     assert (reject["line"], reject["field"]) == (1_204, "line_id")
     assert reject["reason"] == "txn_0001 stands in line 2 with other content; the first one counts"
+
+
+def test_amounts_are_shown_with_the_places_of_their_currency(run, shop, tmp_path):
+    header, row, *_ = FILE.read_text().splitlines(keepends=True)
+    yen = row.replace("eur,49.90,1.02,48.88", "jpy,12.0000,2.0,10.0000")
+    (tmp_path / "yen.csv").write_text(header + yen)
+    for wishes in (["--dry-run"], []):
+        found = run("reconcile", tmp_path / "yen.csv", *wishes)
+        assert "charge    JPY           1     12    2   10\n" in found.stdout

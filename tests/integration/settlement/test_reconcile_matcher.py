@@ -96,3 +96,14 @@ def test_a_query_that_writes_is_refused(shop, what, query):
         audit(shop.workshop(SqlMatcher(query, EXPECTED)), actor="test")
     assert (shop.sql(f"SELECT * FROM {ORDERS}"), shop.decisions()) == before
     shop.sql("DROP SEQUENCE a_counter")
+
+
+class Colourful(SqlMatcher):
+    def match(self, connection, references):
+        raise MatcherFault("\x1b[31mred\x07")
+
+
+def test_control_characters_of_what_a_matcher_says_are_not_repeated(shop):
+    with pytest.raises(MatcherFault) as raised:
+        shop.run([Row("a", "A")], matcher=Colourful(QUERY))
+    assert str(raised.value) == "Colourful.match: \ufffd[31mred\ufffd"

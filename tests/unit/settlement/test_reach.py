@@ -43,7 +43,9 @@ def test_all_that_is_wrong_is_told_at_once_and_no_address_shown():
     assert "signature" not in str(raised.value)
 
 
-@pytest.mark.parametrize("url", ["https://10.0.0.7/a.csv", "https://localhost/a.csv", "https://ada:pass@files.example/a"])
+@pytest.mark.parametrize(
+    "url", ["https://10.0.0.7/a.csv", "https://localhost/a.csv", "https://ada:pass@files.example/a"]
+)
 def test_the_address_of_every_night_is_checked_as_that_of_a_task(url):
     with pytest.raises(SettingsError, match=r"nightly.url: "):
         check_reach(PATH, config(url), Settings())
