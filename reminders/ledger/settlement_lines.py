@@ -121,7 +121,8 @@ class FilePlace:
 @dataclass(frozen=True, slots=True)
 class Taken:
     """What became of a page's lines. `refused` has the ids of those that the same file has before with other content, each
-    with the page that is on."""
+    with the page that is on.
+    """
 
     new: int
     changed: int
@@ -130,7 +131,13 @@ class Taken:
 
 
 def take_in(
-    connection: DriverConnection, schema: str, source: str, run: UUID, lines: Sequence[SettlementLine], page: FilePlace
+    connection: DriverConnection,
+    schema: str,
+    source: str,
+    run: UUID,
+    lines: Sequence[SettlementLine],
+    *,
+    page: FilePlace,
 ) -> Taken:
     """Write lines, whose ids must differ, and note for the run which groups they are in or have left."""
     differing = fetch(connection, schema, UPSERT, source=source, run=str(run), rows=_as_json(lines, page))

@@ -89,8 +89,8 @@ class Run:
             if stand.step != "lines" or page.number != stand.next_page:
                 return None
             settlement_runs.by_index(connection)
-            place = FilePlace(page.number, page.first_line)
-            taken = settlement_lines.take_in(connection, self._db.schema, self._config.source, self.id, lines, place)
+            source, place = self._config.source, FilePlace(page.number, page.first_line)
+            taken = settlement_lines.take_in(connection, self._db.schema, source, self.id, lines, page=place)
             refused = [
                 repeated_id(each, f"on page {taken.refused[each.line_id]}")
                 for each in lines
