@@ -53,6 +53,7 @@ def reconcile(
     url: str | None = None,
     run: str | None = None,
     fence: int | None = None,
+    **unknown: object,
 ) -> dict[str, Any]:
     """Work on a file of the ledger (`file`), or fetch one (`url`); `actor` says who asks, `reason` why.
 
@@ -60,6 +61,9 @@ def reconcile(
     be repeated, and two at once do it once.
     """
     with _refusal_logged():
+        if unknown:
+            # Not which: what somebody has misspelt may be an address.
+            raise InvalidInput("message", "may have actor, reason, file and url, and no other arguments")
         if (file is None) == (url is None):
             raise InvalidInput("file", "or url is needed, and not both")
         who = None if run is not None or actor is None else checked_words("actor", actor)

@@ -43,7 +43,9 @@ def print_audit(found: ReconciliationAudit, *, repair: bool, as_json: bool) -> N
         for each in found.found
     ]
     print_table(("", "what", "decision", "of", "detail"), rows)
-    if found.run_id is not None:
+    if found.repaired:
         print(f"\nThe repairs are on record: reminders reconcile --show {found.run_id}")
-    elif not repair:
+    elif repair:
+        print("\nNothing of it could be repaired here.")
+    else:
         print("\n`reminders reconcile --audit --repair` makes what is missing.")

@@ -23,10 +23,13 @@ from reminders.intake.settlement.files import Checked, carry_out, check, open_wo
 from reminders.intake.settlement.receiving import upload
 from reminders.intake.settlement.reporting import Report
 from reminders.intake.settlement.running import AlreadyRunning, Run, begin
+from reminders.intake.settlement.steps import repeated_id
 from reminders.ledger.settlement_runs import FIRST_PAGE
 
 COMMAND = "reconcile"
 LONGEST_NAME = 200
+MOST_MET = 1_000_000
+"""Ids that a dry run remembers, to notice one that comes again."""
 _AGAIN = "run the same command again to go on: nothing is done twice"
 
 
@@ -94,11 +97,22 @@ def check_file(file: str, config: Reconciliation, limit: int, *, as_json: bool) 
     sums: dict[tuple[str, str], list[Decimal]] = defaultdict(lambda: [Decimal(0)] * 4)
     rejects: list[Reject] = []
     rejected = 0
+    met: dict[str, tuple[int, int]] = {}
     with _readable_twice(file) as source:
         checked = check(source, shown_name(file), form)
         source.seek(0)
         for page in pages(source, form, checked):
-            for line in form.read_page(checked.header, page):
+            for found in form.read_page(checked.header, page):
+                line = found
+                if not isinstance(line, Reject):
+                    content = hash(line)
+                    before = met.get(line.line_id)
+                    if before is not None and before[0] == content:
+                        continue
+                    if before is not None:
+                        line = repeated_id(line, f"in line {before[1]}")
+                    elif len(met) < MOST_MET:
+                        met[line.line_id] = content, line.at
                 if isinstance(line, Reject):
                     rejected += 1
                     rejects += [line] if len(rejects) < limit else []
@@ -127,7 +141,7 @@ def check_file(file: str, config: Reconciliation, limit: int, *, as_json: bool) 
         "Nothing was written."
     )
     rows = [
-        (category, currency, f"{int(count):,}", money(gross), money(fee), money(net))
+        (category, currency, f"{int(count):,}", *(money(amount, currency) for amount in (gross, fee, net)))
         for (category, currency), (count, gross, fee, net) in sorted(sums.items())
     ]
     section("Lines", ("category", "currency", "count", "gross", "fee", "net"), rows)

@@ -10,6 +10,7 @@ from typing import Any
 from uuid import UUID
 
 from reminders.cli.printing import for_people, print_json, print_table
+from reminders.domain.money import amount_text
 from reminders.intake.settlement.reporting import Report, RunSummary
 from reminders.ledger.settlement_files import StoredFile
 
@@ -34,7 +35,10 @@ def print_report(found: Report, *, as_json: bool) -> None:
     section(
         "Decisions",
         ("decision", "currency", "count", "amount"),
-        [(each.decision, each.currency, f"{each.count:,}", money(each.amount)) for each in found.decisions],
+        [
+            (each.decision, each.currency, f"{each.count:,}", money(each.amount, each.currency))
+            for each in found.decisions
+        ],
     )
     if found.outcomes:
         print(", ".join(f"{count:,} {name}" for name, count in found.outcomes.items() if count))
@@ -42,7 +46,12 @@ def print_report(found: Report, *, as_json: bool) -> None:
         "Lines",
         ("category", "currency", "count", "gross", "fee", "net"),
         [
-            (each.category, each.currency, f"{each.count:,}", money(each.gross), money(each.fee), money(each.net))
+            (
+                each.category,
+                each.currency,
+                f"{each.count:,}",
+                *(money(amount, each.currency) for amount in (each.gross, each.fee, each.net)),
+            )
             for each in found.categories
         ],
     )
@@ -50,7 +59,11 @@ def print_report(found: Report, *, as_json: bool) -> None:
         "Payouts that do not add up",
         ("payout", "currency", "lines", "paid", "difference"),
         [
-            (each.payout_id, each.currency, money(each.lines), money(each.paid), money(each.difference))
+            (
+                each.payout_id,
+                each.currency,
+                *(money(amount, each.currency) for amount in (each.lines, each.paid, each.difference)),
+            )
             for each in found.payouts
         ],
         found.totals.get("payouts", 0),
@@ -58,7 +71,7 @@ def print_report(found: Report, *, as_json: bool) -> None:
     section(
         "Lines without an order",
         ("line", "currency", "amount", "reason"),
-        [(each.line_id, each.currency, money(each.amount), each.reason) for each in found.unmatched],
+        [(each.line_id, each.currency, money(each.amount, each.currency), each.reason) for each in found.unmatched],
         found.totals.get("unmatched", 0),
     )
     section(
@@ -71,7 +84,7 @@ def print_report(found: Report, *, as_json: bool) -> None:
         "Corrected, withdrawn, repaired",
         ("what", "decision", "of", "payout", "currency", "amount", "its reminder"),
         [
-            (each.outcome, each.decision, each.order or each.line_id, each.payout_id or None, each.currency, money(each.amount), each.note)
+            (each.outcome, each.decision, each.order or each.line_id, each.payout_id or None, each.currency, money(each.amount, each.currency), each.note)
             for each in found.changes
         ],
         found.totals.get("changes", 0),
@@ -129,7 +142,7 @@ def as_json_fields(found: Report) -> dict[str, Any]:
 def plain(value: Any) -> Any:
     """Dataclasses as objects, decimals as text, tuples as lists; ids and instants as `print_json` writes them."""
     if isinstance(value, Decimal):
-        return money(value)
+        return f"{value:f}"
     if isinstance(value, str | int | float | datetime | UUID | None):
         return value
     if is_dataclass(value) and not isinstance(value, type):
@@ -139,9 +152,9 @@ def plain(value: Any) -> Any:
     return [plain(each) for each in value]
 
 
-def money(amount: Decimal | None) -> str | None:
-    """Without exponent, with the places it has."""
-    return None if amount is None else f"{amount:f}"
+def money(amount: Decimal | None, currency: str) -> str | None:
+    """With the places of its currency, or with more if it has more."""
+    return None if amount is None else amount_text(amount, currency)
 
 
 def _key(key: object) -> str:

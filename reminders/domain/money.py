@@ -107,6 +107,13 @@ def amount_text(amount: Decimal, currency: str) -> str:
         return format(amount, "f")
 
 
+def has_more_digits(amount: Decimal, currency: str) -> bool:
+    """Whether a finite amount has other digits than zeros behind those of its currency; never, of one that is not known."""
+    digits, exponent = amount.as_tuple().digits, amount.as_tuple().exponent
+    more = -int(exponent) - _DIGITS.get(currency, -int(exponent))
+    return more > 0 and any(digits[-more:])
+
+
 def added(first: Decimal, second: Decimal) -> Decimal:
     """Their sum, exactly, whatever decimal context the application has set."""
     return _EXACT.add(first, second)

@@ -66,13 +66,16 @@ class SettlementLine:
     charge_id: str | None = None
     payment_id: str | None = None
     order_reference: str | None = None
+    at: int = field(default=0, compare=False)
+    """The physical line of the file that it was read from, counted from 1; 0 where that is not known."""
 
 
 @dataclass(frozen=True, slots=True)
 class Order:
     """An order as the application's matcher knows it.
 
-    `amount` is what was to be paid, in `currency` (ISO 4217, three capital letters). `destinations` names the user's
+    `amount` is what was to be paid, in `currency` (ISO 4217, three capital letters): not negative, and without other digits
+    than the currency has. `destinations` names the user's
     destination by channel. `zone` is the user's IANA zone. `payout_expected_at` is when the provider should have paid
     it out by; None if nothing is to be missed.
     """

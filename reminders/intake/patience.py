@@ -34,6 +34,6 @@ def patiently(attempt: Callable[[], Result], patience: float, tell: Callable[[st
         wait = min(2 * wait, LONGEST_WAIT)
 
 
-def first_line(error: Exception) -> str:
+def first_line(error: BaseException) -> str:
     """What an error says, in a line."""
     return str(error).strip().partition("\n")[0] or type(error).__name__

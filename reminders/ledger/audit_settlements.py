@@ -55,8 +55,8 @@ WHERE d.line_id IS NOT NULL AND d.withdrawn_at IS NULL
         """
 SELECT NULL::uuid, NULL::text, 'line ' || l.line_id || ' of ' || l.source
 FROM {s}.settlement_lines l WHERE l.order_reference IS NOT NULL AND l.group_key <> 'o:' || l.order_reference""",
-        "Its order is decided without it. If nobody changed `group_key` by hand, report it as a fault of reminders; a file that "
-        "corrects the line, or the line put back by hand, brings it right.",
+        "Its order is decided without it. If nobody changed `group_key` by hand, report it as a fault of reminders; the file "
+        "that has the line, run again, brings it right.",
     ),
     Check(
         "run_unfinished",

@@ -29,7 +29,8 @@ ORDER BY g.group_key LIMIT :limit
     {"id": "uuid", "source": "text", "after": "text", "limit": "integer"},
 )
 
-# Those of lines, and those that only decisions are about; not what a run that is alive has in work.
+# Those of lines, and those that only decisions are about; not what a run that is alive has in work. All are beyond `after`,
+# even if that is a key that somebody wrote by hand, so that a look from key to key ends.
 ALL = Statement(
     "reconciliation_all_groups",
     f"""
@@ -39,7 +40,7 @@ SELECT t.key FROM (
     UNION
     (SELECT DISTINCT '{OF_ORDER}' || order_reference COLLATE "C" FROM {{s}}.reconciliation_decisions
      WHERE source = :source AND line_id IS NULL AND order_reference > :after_order ORDER BY 1 LIMIT :limit)
-) t ORDER BY t.key LIMIT :limit
+) t WHERE t.key > :after ORDER BY t.key LIMIT :limit
 """,
     {"source": "text", "after": "text", "after_order": "text", "limit": "integer"},
 )

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from uuid import UUID
@@ -24,43 +24,54 @@ _COLUMNS = (
 _GIVEN = """json_to_recordset(:rows) AS i (
         line_id text, category text, reported_as text, currency text, gross numeric, fee numeric, net numeric,
         created_at timestamptz, payout_id text, payout_at timestamptz, source_id text, charge_id text, payment_id text,
-        order_reference text)"""
+        order_reference text,
+        place bigint)"""
+_PAGE_BITS = 32
 _FACTS = _COLUMNS.removeprefix("line_id, ").split(", ")
 
-# The group is not written over: `REGROUP` must see which one a line leaves. What the row said before comes back with it.
+# Of one file the first line of an id counts, whatever page it is on and whichever page is read again; one that comes behind it
+# is neither written nor summed. The group is not written over: `REGROUP` must see which one a line leaves.
 UPSERT = Statement(
     "settlement_upsert",
     f"""
-WITH given AS MATERIALIZED (SELECT {_COLUMNS} FROM {_GIVEN}),
-written AS (
-    INSERT INTO {{s}}.settlement_lines AS l (source, {_COLUMNS}, group_key)
-    SELECT :source, {_COLUMNS}, COALESCE('{OF_ORDER}' || order_reference, '{OF_LINE}' || line_id) FROM given ORDER BY line_id
+WITH given AS MATERIALIZED (SELECT {_COLUMNS}, place FROM {_GIVEN}),
+met AS MATERIALIZED (
+    SELECT g.*, f.read_from, l.line_id IS NULL AS is_new, l.charge_id AS charge_before, l.place AS place_before,
+           ({", ".join(f"l.{name}" for name in _FACTS)}) IS DISTINCT FROM ({", ".join(f"g.{name}" for name in _FACTS)}) AS differs,
+           l.read_from IS NOT DISTINCT FROM f.read_from AND l.place <= g.place AS is_read,
+           l.read_from IS NOT DISTINCT FROM f.read_from AND l.place < g.place AS is_repeated
+    FROM given g
+    CROSS JOIN (SELECT left(subject, 32)::uuid AS read_from FROM {{s}}.reconciliation_runs WHERE id = :run) f
+    LEFT JOIN {{s}}.settlement_lines l ON l.source = :source AND l.line_id = g.line_id
+), written AS (
+    INSERT INTO {{s}}.settlement_lines AS l (source, {_COLUMNS}, read_from, place, group_key)
+    SELECT :source, {_COLUMNS}, read_from, place, COALESCE('{OF_ORDER}' || order_reference, '{OF_LINE}' || line_id)
+    FROM met WHERE NOT is_repeated AND (differs OR NOT is_read) ORDER BY line_id
     ON CONFLICT (line_id, source) DO UPDATE
-    SET {", ".join(f"{name} = EXCLUDED.{name}" for name in _FACTS)}
-    WHERE ({", ".join(f"l.{name}" for name in _FACTS)}) IS DISTINCT FROM ({", ".join(f"EXCLUDED.{name}" for name in _FACTS)})
-    RETURNING line_id, charge_id
+    SET {", ".join(f"{name} = EXCLUDED.{name}" for name in (*_FACTS, "read_from", "place"))}
 ), summed AS (
     INSERT INTO {{s}}.reconciliation_run_sums AS s (run_id, category, currency, lines, gross, fee, net)
-    SELECT :run, category, currency, count(*), sum(gross), sum(fee), sum(net) FROM given GROUP BY category, currency
+    SELECT :run, category, currency, count(*), sum(gross), sum(fee), sum(net) FROM met WHERE NOT is_repeated
+    GROUP BY category, currency
     ON CONFLICT (run_id, category, currency) DO UPDATE
     SET lines = s.lines + EXCLUDED.lines, gross = s.gross + EXCLUDED.gross, fee = s.fee + EXCLUDED.fee, net = s.net + EXCLUDED.net
 ), paid AS (
     INSERT INTO {{s}}.reconciliation_run_payouts (run_id, payout_id)
-    SELECT DISTINCT :run, payout_id FROM given WHERE payout_id <> '' ON CONFLICT DO NOTHING
+    SELECT DISTINCT :run, payout_id FROM met WHERE payout_id <> '' AND NOT is_repeated ON CONFLICT DO NOTHING
 )
-SELECT w.line_id, before.line_id IS NULL, w.charge_id, before.charge_id
-FROM written w LEFT JOIN {{s}}.settlement_lines before ON before.source = :source AND before.line_id = w.line_id
+SELECT line_id, is_new, is_repeated, place_before, charge_id, charge_before FROM met WHERE differs
 """,
     {"source": "text", "run": "uuid", "rows": "json"},
 )
 
-# `changed` are lines of the page, `charges` those whose lines may belong elsewhere since: of several lines of one charge that
-# name an order, the one with the lowest id counts. Touched is what lines are in, and what they have left.
+# `lines` are those of the page, changed or not, so that reading a line again mends a wrong group; `charges` those whose lines
+# may belong elsewhere since: of several lines of one charge that name an order, the one with the lowest id counts. Touched is
+# what lines are in, and what they have left.
 REGROUP = Statement(
     "settlement_regroup",
     f"""
 WITH affected AS (
-    SELECT line_id FROM {{s}}.settlement_lines WHERE source = :source AND line_id = ANY (:changed)
+    SELECT line_id FROM {{s}}.settlement_lines WHERE source = :source AND line_id = ANY (:lines)
     UNION
     SELECT line_id FROM {{s}}.settlement_lines WHERE source = :source AND charge_id = ANY (:charges) AND order_reference IS NULL
 ), keyed AS MATERIALIZED (
@@ -76,11 +87,10 @@ WITH affected AS (
 INSERT INTO {{s}}.reconciliation_run_groups (run_id, group_key)
 SELECT :run, t.key FROM (
     SELECT key FROM keyed UNION SELECT was FROM keyed
-    UNION SELECT group_key FROM {{s}}.settlement_lines WHERE source = :source AND line_id = ANY (:unchanged)
 ) t (key) ORDER BY t.key
 ON CONFLICT DO NOTHING RETURNING 1
 """,
-    {"source": "text", "run": "uuid", "changed": "text[]", "unchanged": "text[]", "charges": "text[]"},
+    {"source": "text", "run": "uuid", "lines": "text[]", "charges": "text[]"},
 )
 
 REJECT = Statement(
@@ -101,27 +111,44 @@ OF_GROUPS = Statement(
 
 
 @dataclass(frozen=True, slots=True)
+class FilePlace:
+    """A page of a file: its number, and the physical line that it begins in."""
+
+    number: int
+    first_line: int
+
+
+@dataclass(frozen=True, slots=True)
 class Taken:
-    """What became of a page's lines."""
+    """What became of a page's lines. `refused` has the ids of those that the same file has before with other content, each
+    with the page that is on.
+    """
 
     new: int
     changed: int
     unchanged: int
+    refused: Mapping[str, int]
 
 
 def take_in(
-    connection: DriverConnection, schema: str, source: str, run: UUID, lines: Sequence[SettlementLine]
+    connection: DriverConnection,
+    schema: str,
+    source: str,
+    run: UUID,
+    lines: Sequence[SettlementLine],
+    *,
+    page: FilePlace,
 ) -> Taken:
     """Write lines, whose ids must differ, and note for the run which groups they are in or have left."""
-    rows = fetch(connection, schema, UPSERT, source=source, run=str(run), rows=_as_json(lines))
-    changed = {line_id for line_id, *_ in rows}
+    differing = fetch(connection, schema, UPSERT, source=source, run=str(run), rows=_as_json(lines, page))
+    refused = {line_id: place >> _PAGE_BITS for line_id, _, is_repeated, place, *_ in differing if is_repeated}
+    rows = [row for row in differing if not row[2]]
     fetch(
-        connection, schema, REGROUP, source=source, run=str(run), changed=sorted(changed),
-        unchanged=sorted(line.line_id for line in lines if line.line_id not in changed),
+        connection, schema, REGROUP, source=source, run=str(run), lines=sorted(line.line_id for line in lines),
         charges=sorted({charge for *_, now, before in rows for charge in (now, before) if charge is not None}),
     )  # fmt: skip
     new = sum(is_new for _, is_new, *_ in rows)
-    return Taken(new, len(rows) - new, len(lines) - len(rows))
+    return Taken(new, len(rows) - new, len(lines) - len(differing), refused)
 
 
 def reject(
@@ -147,7 +174,7 @@ def _line(row: list[object]) -> SettlementLine:
     return SettlementLine(*values)  # type: ignore[arg-type] # in the order of its fields
 
 
-def _as_json(lines: Sequence[SettlementLine]) -> str:
+def _as_json(lines: Sequence[SettlementLine], page: FilePlace) -> str:
     return json.dumps(
         [
             {
@@ -165,6 +192,7 @@ def _as_json(lines: Sequence[SettlementLine]) -> str:
                 "charge_id": line.charge_id,
                 "payment_id": line.payment_id,
                 "order_reference": line.order_reference,
+                "place": (page.number << _PAGE_BITS) + line.at - page.first_line,
             }
             for line in lines
         ]

@@ -16,13 +16,21 @@ TYPES = {"references": "text[]", "before": "timestamptz", "after": "text", "limi
 
 
 def run_query(connection: DriverConnection, sql: str, given: Mapping[str, Any]) -> list[dict[str, Any]]:
-    """The rows of a query with parameters of `TYPES`, written `:name`; each by the names of its columns."""
+    """The rows of a query with parameters of `TYPES`, written `:name`; each by the names of its columns.
+
+    It can only read: whatever would write, in functions too, raises psycopg2's `ReadOnlySqlTransaction`.
+    """
     used = {name: kind for name, kind in TYPES.items() if re.search(rf"(?<![:\w]):{name}\b", sql)}
     bound = Statement("matcher", sql, used).in_schema("{s}")
     with connection.cursor(cursor_factory=DriverCursor) as cursor:
+        # The page's transaction writes again afterwards: the end of a savepoint takes back what was set in it.
+        cursor.execute("SAVEPOINT matcher_query; SET LOCAL transaction_read_only = on")
         cursor.execute(bound.plain, bound.arguments(given))
         names = [column.name for column in cursor.description or ()]
-        return [dict(zip(names, row, strict=True)) for row in cursor.fetchall()]
+        rows = [dict(zip(names, row, strict=True)) for row in cursor.fetchall()]
+        if is_open(connection):
+            cursor.execute("ROLLBACK TO SAVEPOINT matcher_query; RELEASE SAVEPOINT matcher_query")
+        return rows
 
 
 def is_open(connection: DriverConnection) -> bool:

@@ -203,10 +203,11 @@ def test_a_file_that_is_refused_is_logged_without_its_address(stage, sent, serve
         ({"url": 7, "actor": "ada"}, InvalidInput, "url: must be text"),
         ({"url": "ftp://files.example.com/s3cret", "actor": "ada"}, InvalidInput, "url: must be an absolute URL"),
         ({"file": "seven"}, InvalidInput, "file: is no id"),
+        ({"fille": "s3cret", "actor": "ada"}, InvalidInput, "message: may have actor, reason, file and url, and no"),
         ({"file": "019a2b3c-4d5e-7f60-8a9b-0c1d2e3f4a5b"}, NotFound, "there is no settlement file"),
     ],
 )
-@pytest.mark.usefixtures("sent")
+@pytest.mark.usefixtures("stage", "sent")
 def test_what_is_refused_is_logged_in_one_line(stage, caplog, given, kind, said):
     with caplog.at_level(logging.INFO, logger="reminders.reconcile_tasks"), pytest.raises(kind, match=said):
         reconcile_tasks.reconcile(**given)

@@ -15,6 +15,7 @@ from reminders.intake.settlement.content import check_start, content_digest, pag
 from reminders.intake.settlement.cutting import FilePage, MalformedFile
 from reminders.intake.settlement.formats import Format, Header
 from reminders.intake.settlement.matching import load_matcher
+from reminders.intake.settlement.reach import check_reach
 from reminders.intake.settlement.reporting import Report
 from reminders.intake.settlement.running import Run, RunFile, Workshop
 from reminders.ledger.database import Database
@@ -48,6 +49,7 @@ class _Silent:
 def open_workshop(database: Database, settings: Settings, config: Path, tell: Callable[[str], None]) -> Workshop:
     """What runs by this configuration need. Raises `SettingsError` with its faults, or if its matcher cannot be had."""
     found = load_config(config)
+    check_reach(config, found, settings)
     return Workshop(
         database, settings, found, load_matcher(found.matcher), tell, sha256(config.read_bytes()).hexdigest()
     )

@@ -146,6 +146,7 @@ class LineReader:
             charge_id or None,
             payment_id or None,
             reference or None,
+            number,
         )
 
     def _currency(self, text: str) -> tuple[str, int]:

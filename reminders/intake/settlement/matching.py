@@ -9,9 +9,11 @@ from decimal import Decimal
 from importlib import import_module
 from typing import Any, Literal, Protocol, TypeVar, runtime_checkable
 
+from psycopg2.errors import ReadOnlySqlTransaction
 from psycopg2.extensions import connection as DriverConnection  # noqa: N812 - a class with a module's naming
 
 from reminders.domain.errors import RemindersError, SettingsError
+from reminders.domain.money import has_more_digits
 from reminders.domain.settlement import Decision, Order
 from reminders.intake.patience import first_line
 from reminders.intake.settlement.config import SqlQueries
@@ -61,7 +63,7 @@ class HearsDecisions(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class SqlMatcher:
-    """A matcher over the application's own tables in the same database.
+    """A matcher over the application's own tables in the same database, which it can only read.
 
     `query` takes `:references` (text[]); `expected_query` takes `:before`, `:after` (null at first) and `:limit`, and gives
     its rows by reference. Columns are named as the fields of `Order`; those of `destination_<channel>` are its destinations.
@@ -72,7 +74,7 @@ class SqlMatcher:
 
     def match(self, connection: DriverConnection, references: Sequence[str]) -> Mapping[str, Order]:
         """As `Matcher` says."""
-        rows = run_query(connection, self.query, {"references": list(references)})
+        rows = _rows(connection, "query", self.query, {"references": list(references)})
         return {order.reference: order for order in map(_order, rows)}
 
     def expected(
@@ -81,7 +83,8 @@ class SqlMatcher:
         """As `Matcher` says; nothing is expected without a query for it."""
         if self.expected_query is None:
             return ()
-        rows = run_query(connection, self.expected_query, {"before": before, "after": after, "limit": limit})
+        given = {"before": before, "after": after, "limit": limit}
+        rows = _rows(connection, "expected", self.expected_query, given)
         return [_order(row) for row in rows]
 
 
@@ -132,8 +135,9 @@ class AskedMatcher:
         except DATABASE_AWAY:
             raise
         except MatcherFault as fault:
-            raise MatcherFault(f"{self._name(what)}: {fault}") from fault
-        except Exception as error:
+            raise MatcherFault(f"{self._name(what)}: {redact(str(fault))}") from fault
+        except (Exception, SystemExit) as error:
+            # A matcher that ends the process would end it as if all had been done.
             said = redact(first_line(error))
             raise MatcherFault(f"{self._name(what)} raised {type(error).__name__}: {said}") from error
         if not is_open(connection):
@@ -154,6 +158,10 @@ class AskedMatcher:
             fault = "amount must be a Decimal"
         elif not isinstance(order.currency, str) or not order.currency:
             fault = "currency must be a code such as EUR"
+        elif order.amount < 0:
+            fault = "amount is negative"
+        elif has_more_digits(order.amount, order.currency):
+            fault = f"amount has more digits than {order.currency} has"
         elif not isinstance(order.destinations, Mapping):
             fault = "destinations must be a mapping by channel"
         elif at is not None and (not isinstance(at, datetime) or at.utcoffset() is None):
@@ -181,13 +189,22 @@ def load_matcher(named: str | SqlQueries) -> Matcher:
             found = getattr(found, part)
         if not hasattr(found, "match") or isinstance(found, type):
             found = found()
-    except Exception as error:
-        raise SettingsError(f"matcher {named!r} cannot be had: {type(error).__name__}: {first_line(error)}") from error
+    except (Exception, SystemExit) as error:
+        raise SettingsError(
+            f"matcher {named!r} cannot be had: {type(error).__name__}: {redact(first_line(error))}"
+        ) from error
     lacking = [name for name in ("match", "expected") if not callable(getattr(found, name, None))]
     if lacking:
         raise SettingsError(f"matcher {named!r} lacks {' and '.join(lacking)}; see docs/reconciliation.md")
     matcher: Matcher = found
     return matcher
+
+
+def _rows(connection: DriverConnection, name: str, sql: str, given: Mapping[str, Any]) -> list[dict[str, Any]]:
+    try:
+        return run_query(connection, sql, given)
+    except ReadOnlySqlTransaction as error:
+        raise MatcherFault(f"{name} must only read: {first_line(error)}") from error
 
 
 def _order(row: Mapping[str, Any]) -> Order:

@@ -33,6 +33,7 @@ from reminders.intake.settlement.workshop import LinesDone, LostRun, Workshop
 from reminders.ledger import settlement_groups, settlement_lines, settlement_runs
 from reminders.ledger.database import DATABASE_AWAY
 from reminders.ledger.settlement_groups import Place
+from reminders.ledger.settlement_lines import FilePlace
 from reminders.ledger.settlement_runs import Stand
 
 _Result = TypeVar("_Result")
@@ -88,15 +89,21 @@ class Run:
             if stand.step != "lines" or page.number != stand.next_page:
                 return None
             settlement_runs.by_index(connection)
-            taken = settlement_lines.take_in(connection, self._db.schema, self._config.source, self.id, lines)
-            if rejects:
-                found = [(each.line, each.field, each.reason) for each in rejects]
+            source, place = self._config.source, FilePlace(page.number, page.first_line)
+            taken = settlement_lines.take_in(connection, self._db.schema, source, self.id, lines, page=place)
+            refused = [
+                repeated_id(each, f"on page {taken.refused[each.line_id]}")
+                for each in lines
+                if each.line_id in taken.refused
+            ]
+            if rejects or refused:
+                found = [(each.line, each.field, each.reason) for each in (*rejects, *refused)]
                 settlement_lines.reject(connection, self._db.schema, self.id, found)
             numbers = {
                 "new": taken.new,
                 "changed": taken.changed,
                 "unchanged": taken.unchanged + repeated,
-                "rejected": len(rejects),
+                "rejected": len(rejects) + len(refused),
             }
             settlement_runs.count(connection, self._db.schema, self.id, **numbers)
             self._turn_page(connection, stand)
@@ -201,6 +208,11 @@ class Run:
         return LostRun(f"run {self.id} was taken over by another process, or has ended; nothing is left to do here")
 
 
+def repeated_id(line: SettlementLine, where: str) -> Reject:
+    """Of a line whose id the file has before with other content."""
+    return Reject(line.at, "line_id", f"{line.line_id} stands {where} with other content; the first one counts")
+
+
 def _after(stand: Stand) -> str:
     return "missing" if stand.step == "decide" and stand.kind != "page" else "done"
 
@@ -208,7 +220,7 @@ def _after(stand: Stand) -> str:
 def _read(header: Header, page: FilePage, config: Reconciliation) -> tuple[list[SettlementLine], list[Reject], int]:
     """The lines of a page, what was not taken, and how many lines stand there once more.
 
-    Of different lines with the same id the last counts, as it does between pages.
+    Of different lines with the same id the first counts, as it does between pages.
     """
     lines: dict[str, SettlementLine] = {}
     rejects: list[Reject] = []
@@ -221,7 +233,7 @@ def _read(header: Header, page: FilePage, config: Reconciliation) -> tuple[list[
         if before == found:
             repeated += 1
         elif before is not None:
-            why = f"{found.line_id} stands more than once in the lines from {page.first_line} on; the last counts"
-            rejects.append(Reject(page.first_line, "line_id", why))
-        lines[found.line_id] = found
+            rejects.append(repeated_id(found, f"in line {before.at}"))
+        else:
+            lines[found.line_id] = found
     return list(lines.values()), rejects, repeated

@@ -15,6 +15,8 @@ from reminders.domain.errors import SettingsError
 Value = TypeVar("Value")
 Found = TypeVar("Found")
 LARGEST_FILE = 1 << 20
+LONGEST = timedelta(days=3650)
+"""The longest duration: added to any date it stays far within the calendar."""
 _SHOWN = 64
 
 
@@ -56,7 +58,7 @@ class Table:
         return self._read(key, default, lambda value: _chosen(value, tuple(choices)))
 
     def duration(self, key: str, default: Value, least: timedelta = timedelta(0)) -> timedelta | Value:
-        """`90s`, `5m`, `2h`, `7d` or a number of seconds, at least `least`."""
+        """`90s`, `5m`, `2h`, `7d` or a number of seconds, at least `least` and at most `LONGEST`."""
         return self._read(key, default, lambda value: _duration(value, least))
 
     def wall_time(self, key: str, default: Value) -> time | Value:
@@ -151,10 +153,10 @@ def _chosen(value: object, choices: tuple[Value, ...]) -> Value:
 def _duration(value: object, least: timedelta) -> timedelta:
     if isinstance(value, int) and not isinstance(value, bool):
         value = str(value)
-    try:
-        found = timedelta(seconds=parse_duration(_is(value, str, 'a duration such as "90s", "5m", "2h" or "7d"')))
-    except OverflowError:
-        raise ValueError("is longer than any calendar") from None
+    seconds = parse_duration(_is(value, str, 'a duration such as "90s", "5m", "2h" or "7d"'))
+    if seconds > LONGEST.total_seconds():
+        raise ValueError(f"must be at most {LONGEST.days:,} days")
+    found = timedelta(seconds=seconds)
     if found < least:
         raise ValueError(f"must be at least {least.total_seconds():g} seconds")
     return found

@@ -219,6 +219,9 @@ def test_the_audit_finds_a_reminder_that_is_gone_and_repairs_it(run, shop):
     assert re.search(r"repaired +its reminder is missing +refunded +order-1002", repaired.stdout)
     run_id = re.search(r"reminders reconcile --show (\S+)", repaired.stdout)[1]
     assert only(run("reconcile", "--show", run_id, "--json"))["outcomes"]["repaired"] == 1
+    shop.rows("UPDATE reminders SET status = 'dead', finished_at = now() WHERE reference = 'order-1002' RETURNING 1")
+    nothing = run("reconcile", "--audit", "--repair")
+    assert (nothing.exit_code, nothing.stdout[-38:]) == (1, "Nothing of it could be repaired here.\n")
 
 
 def test_somebody_who_has_the_file_in_work_is_not_disturbed(run, shop):

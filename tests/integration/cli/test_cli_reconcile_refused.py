@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 from pathlib import Path
 
@@ -129,3 +130,26 @@ def test_names_of_bytes_that_are_no_text(process, shop, tmp_path):
     ended = process("reconcile", name)
     assert ended.returncode == 1
     assert "caf\\udce9\\x1b.csv: the file is empty" in ended.stderr
+
+
+def test_a_dry_run_names_an_id_that_comes_again_and_sums_it_once(run, shop, tmp_path):
+    header, row, *_ = FILE.read_text().splitlines(keepends=True)
+    padding = [row.replace("txn_0001", f"txn_p{n}") for n in range(1_200)]
+    (tmp_path / "twice.csv").write_text(
+        "".join([header, row, *padding, row, row.replace("49.90", "49.80").replace("48.88", "48.78")])
+    )
+    result = run("reconcile", tmp_path / "twice.csv", "--dry-run", "--json")
+    found = json.loads(result.stdout)
+    assert (result.exit_code, found["rejected"], found["categories"][0]["count"]) == (3, 1, 1_201)
+    (reject,) = found["rejects"]
+    assert (reject["line"], reject["field"]) == (1_204, "line_id")
+    assert reject["reason"] == "txn_0001 stands in line 2 with other content; the first one counts"
+
+
+def test_amounts_are_shown_with_the_places_of_their_currency(run, shop, tmp_path):
+    header, row, *_ = FILE.read_text().splitlines(keepends=True)
+    yen = row.replace("eur,49.90,1.02,48.88", "jpy,12.0000,2.0,10.0000")
+    (tmp_path / "yen.csv").write_text(header + yen)
+    for wishes in (["--dry-run"], []):
+        found = run("reconcile", tmp_path / "yen.csv", *wishes)
+        assert "charge    JPY           1     12    2   10\n" in found.stdout

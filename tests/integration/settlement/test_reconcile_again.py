@@ -101,8 +101,55 @@ def test_lines_that_stand_twice_in_a_file_count_once(shop):
     rows = [Row("l1", "A"), Row("l2", "A", "1.00"), Row("l1", "A"), Row("l2", "A", "2.00")]
     report = shop.run(rows)
     assert (report.run.read, report.run.new, report.run.unchanged, report.run.rejected) == (4, 2, 1, 1)
-    assert [(each.line, each.field) for each in report.rejects] == [(2, "line_id")]
-    assert {(each[0], str(each[5])) for each in shop.decisions()} == {("over_paid", "52")}
+    assert [(each.line, each.field) for each in report.rejects] == [(5, "line_id")]
+    assert report.rejects[0].reason == "l2 stands in line 3 with other content; the first one counts"
+    assert {(each[0], str(each[5])) for each in shop.decisions()} == {("over_paid", "51")}
+
+
+def test_an_id_with_two_contents_on_two_pages_counts_once_and_the_first_whichever_page_is_read(shop):
+    shop.order("A")
+    padding = [Row(f"z{n:04}", "", "1.00", "other") for n in range(1_100)]
+    rows = [
+        Row("l1", "A"),
+        Row("l2", "", "3.00", "other"),
+        *padding,
+        Row("l1", "A", "40.00"),
+        Row("l2", "", "3.00", "other"),
+    ]
+    settled = {("settled", "A", None, "po_1", "EUR", 50, None, 50, None)}
+    report = shop.run(rows)
+    assert (report.run.new, report.run.changed, report.run.unchanged, report.run.rejected) == (1_102, 0, 1, 1)
+    assert [(each.line, each.reason) for each in report.rejects] == [
+        (1_104, "l1 stands on page 1 with other content; the first one counts")
+    ]
+    sums = {each.category: (each.count, each.gross) for each in report.categories}
+    assert sums == {"charge": (1, 50), "other": (1_101, 1_103)}
+    image = shop.image()
+    for wishes in ({}, {"only_page": 2}, {"only_page": 1}, {"only_page": 2}):
+        again = shop.run(rows, **wishes)
+        assert (again.run.new, again.run.changed) == (0, 0)
+        assert shop.decisions() == settled
+        assert shop.image() == image
+    # Another file may correct it, and this one put it back.
+    shop.run([Row("l1", "A", "45.00")])
+    assert {each[0] for each in shop.decisions()} == {"short_paid"}
+    assert shop.run(rows).run.changed == 1
+    assert shop.decisions() == settled
+    # What another file says likewise is this one's all the same.
+    shop.run([Row("l1", "A")])
+    assert shop.run(rows).run.changed == 0
+    assert shop.decisions() == settled
+
+
+def test_a_second_page_that_was_read_first_gives_way_to_the_first(shop):
+    shop.order("A")
+    padding = [Row(f"z{n:04}", "", "1.00", "other") for n in range(1_100)]
+    rows = [Row("l1", "A"), *padding, Row("l1", "A", "40.00")]
+    shop.run(rows, only_page=2)
+    assert {each[0] for each in shop.decisions()} == {"short_paid"}
+    assert shop.run(rows, only_page=1).run.changed == 1
+    assert shop.run(rows, only_page=2).run.rejected == 1
+    assert {each[0] for each in shop.decisions()} == {"settled"}
 
 
 def test_rejected_lines_are_on_record_and_the_others_go_on(shop):

@@ -121,3 +121,17 @@ def test_many_findings_are_counted_and_some_shown(told):
     number = told.sql("SELECT count(*) FROM reminders.reminders")
     check(told, repair=True)
     assert told.sql("SELECT count(*) FROM reminders.reminders") == number
+
+
+@pytest.mark.parametrize("wrong", ["zzz", "", "a", "o:zzz", "o;"])
+def test_a_key_written_by_hand_neither_keeps_the_audit_going_nor_outlives_the_file(told, wrong):
+    everything, keys = told.decisions(), "SELECT line_id, group_key FROM reminders.settlement_lines"
+    before = sorted(told.sql(keys))
+    told.sql("UPDATE reminders.settlement_lines SET group_key = %s WHERE line_id = 'r'", wrong)
+    # What is in the group "" alone is never looked at, since a look begins there.
+    assert bool(check(told).counts) == bool(wrong)
+    check(told, repair=True)
+    told.run(ROWS)
+    assert sorted(told.sql(keys)) == before
+    assert told.decisions() == everything
+    assert check(told).counts == {}

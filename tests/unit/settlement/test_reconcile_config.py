@@ -232,3 +232,16 @@ def test_formats_that_are_none(load, form, fault):
 def test_grace_must_be_stated(load):
     with pytest.raises(SettingsError, match="grace: is missing; say how long a payout may be late"):
         load(LEAST.replace('grace = "3d"', ""))
+
+
+@pytest.mark.parametrize("far", ["3650.000012d", "9999999d", "999999999d", "87601h"])
+def test_a_duration_longer_than_ten_years_is_refused_wherever_it_stands(load, far):
+    rule = f'decisions.settled = {{kind = "a", channel = "email", due = "{far}", expires = "{far}"}}\n'
+    with pytest.raises(SettingsError) as caught:
+        load(LEAST.replace('"3d"', f'"{far}"') + f'max_age = "{far}"\n' + rule)
+    faults = [line.partition("reconcile.toml: ")[2] for line in str(caught.value).splitlines()]
+    assert faults == [
+        f"{field}: must be at most 3,650 days"
+        for field in ("grace", "max_age", "decisions.settled.due", "decisions.settled.expires")
+    ]
+    assert load(LEAST.replace('"3d"', '"3650d"')).grace == timedelta(days=3650)
