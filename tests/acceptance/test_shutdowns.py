@@ -61,9 +61,9 @@ def send_later(stack: Stack) -> Iterator[Callable[..., None]]:
     app = Celery("sender", set_as_current=False, amqp="reminders.broker.transport:AMQP")
     app.conf.update(options(replace(stack.settings, redis_url=Secret(stack.environ["REDIS_URL"]))))
 
-    def send(made: ScheduledReminder, at: float) -> None:
+    def send(made: ScheduledReminder, at: float, queue: str) -> None:
         eta = datetime.fromtimestamp(at, UTC)
-        app.send_task(DELIVER_TASK, (str(made.id), made.delivery_key), queue="deliver", eta=eta)
+        app.send_task(DELIVER_TASK, (str(made.id), made.delivery_key), queue=queue, eta=eta)
 
     yield send
     app.pool.force_close_all()
@@ -74,6 +74,8 @@ def send_later(stack: Stack) -> Iterator[Callable[..., None]]:
 def test_what_a_worker_has_taken_and_not_begun_is_anothers_at_once_when_it_is_told_to_stop(
     stack: Stack, receiver: ScriptedReceiver, send_later: Callable[..., None], time_has_come: bool
 ) -> None:
+    # A call that hangs makes a worker of `deliver` take another message; one of `retry` has its one thread and no more.
+    line, queue = ("retry", "retry") if time_has_come else ("worker", "deliver")
     gate = hang_first_call(receiver, "hanging")
     stack.start("beat", "scanner", **SETTINGS)
     hanging, *waiting = stack.schedule(receiver.url, ["hanging", *(f"r{n}" for n in range(12))])
@@ -82,13 +84,13 @@ def test_what_a_worker_has_taken_and_not_begun_is_anothers_at_once_when_it_is_to
     stack.redis.delete("reminders:deliver")
     ready_at = time.time() + 20
     for made in waiting:
-        send_later(made, ready_at)
-    stack.start("worker", **SETTINGS)
-    first = worker_of(stack, "worker")
+        send_later(made, ready_at, queue)
+    stack.start(line, **SETTINGS)
+    first = worker_of(stack, line)
     wait_until(lambda: stack.redis.hlen("reminders:unacked") == 12, 10, "the worker has taken them all")
-    send_later(hanging, time.time())
+    send_later(hanging, time.time(), queue)
     receiver.wait_for(lambda r: r.calls.total() == 1, 10, "its only thread hangs")
-    stack.lines["another"] = Line("worker", {**stack.environ, **SETTINGS}, stack.home / "another.log")
+    stack.lines["another"] = Line(line, {**stack.environ, **SETTINGS}, stack.home / "another.log")
     worker_of(stack, "another")
     if time_has_come:
         wait_until(lambda: time.time() > ready_at + 1, 30, "their time has come, and no thread is free")
