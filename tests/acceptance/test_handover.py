@@ -13,10 +13,11 @@ from acceptance.harness import BIN, ROOT, Stack, wait_until
 from acceptance.scripted_receiver import ScriptedReceiver
 from reminders.ledger.database import MARK, driver_url
 
-FIRST, LATER, THREADS = 300, 40, 64
+FIRST, LATER, MANY = 300, 40, 24
 LINES = ("beat", "scanner", "worker", "alone")
 PATIENT = {
     "REMINDERS_HTTP_DEADLINE": "60s", "REMINDERS_CLAIM": "90s", "REMINDERS_GRACE": "70s", "REMINDERS_SCAN_EVERY": "5s",
+    "REMINDERS_IN_FLIGHT": "32",
 }  # fmt: skip
 WHY = ("--reason", "rehearsal", "--json")
 
@@ -64,7 +65,7 @@ def test_handed_over_and_back_in_mid_drain_with_kills_each_reminder_is_called_on
     green = {"REMINDERS_DISPATCHER": "green", "REDIS_URL": stack.environ["REDIS_URL"].removesuffix("/0") + "/1"}
     stack.start(*LINES, **PATIENT)
     stack.schedule(receiver.url, [f"r{n}" for n in range(FIRST)])
-    receiver.wait_for(lambda r: r.calls.total() == THREADS, 60, "all threads of main are in mid-call")
+    receiver.wait_for(lambda r: r.calls.total() >= MANY, 60, "many calls of main are under way")
     stack.start(*LINES, side="green-", **PATIENT, **green)
     main_pids = side_of(stack, "")
 
@@ -82,27 +83,33 @@ def test_handed_over_and_back_in_mid_drain_with_kills_each_reminder_is_called_on
         doomed.wait()
     holder.close()
     said = handed(stack, "green")
-    assert (said["changed"], said["open_claims"]) == ({}, THREADS)
+    opened = said["open_claims"]
+    assert isinstance(opened, int)
+    assert said["changed"] == {}
+    assert opened >= MANY
 
     # The old side's open claims end; nothing of the rest is its own any more, and it vanishes.
-    gates.let(THREADS)
-    wait_until(lambda: stack.counts().get("delivered") == THREADS, 60, f"what was open ends; have {stack.counts()}")
+    gates.let(opened)
+    wait_until(lambda: stack.counts().get("delivered") == opened, 60, f"what was open ends; have {stack.counts()}")
     for name in LINES:
         stack.lines.pop(name).kill()
-    receiver.wait_for(lambda r: r.calls.total() == 2 * THREADS, 90, "all threads of green are in mid-call")
+    receiver.wait_for(lambda r: r.calls.total() >= opened + MANY, 90, "many calls of green are under way")
     stack.lines["green-scanner"].kill_children()
-    gates.let(2 * THREADS + 20)
-    receiver.wait_for(lambda r: r.calls.total() == 3 * THREADS + 20, 90, "green goes on")
+    ended = opened + MANY + 20
+    gates.let(ended)
+    receiver.wait_for(lambda r: r.calls.total() >= ended + MANY, 90, "green goes on")
+    wait_until(lambda: stack.counts().get("delivered") == ended, 60, f"what may end has ended; have {stack.counts()}")
     green_pids = side_of(stack, "green-")
 
     # Back again in mid-drain, the side that had it is killed once its calls have ended.
     stack.start(*LINES, **PATIENT)
     back = handed(stack, "main")
-    assert (back["changed"], back["open_claims"]) == ({"t": "green"}, THREADS)
-    gates.let(3 * THREADS + 20)
-    wait_until(
-        lambda: stack.counts().get("delivered") == 3 * THREADS + 20, 60, f"what was open ends; have {stack.counts()}"
-    )
+    assert back["changed"] == {"t": "green"}
+    assert isinstance(back["open_claims"], int)
+    assert back["open_claims"] >= MANY
+    ended += back["open_claims"]
+    gates.let(ended)
+    wait_until(lambda: stack.counts().get("delivered") == ended, 60, f"what was open ends; have {stack.counts()}")
     for name in LINES:
         stack.lines.pop(f"green-{name}").kill()
     stack.schedule(receiver.url, [f"later{n}" for n in range(LATER)])

@@ -23,27 +23,34 @@ def moded(stack: Stack, mode: str, *more: str) -> dict[str, object]:
 def test_from_live_to_shadow_in_mid_drain_and_live_again_with_kills(stack: Stack, receiver: ScriptedReceiver) -> None:
     gate = threading.Event()
     receiver.answer = lambda key, call, body: 200 if gate.wait(60) else 500
-    patient = {"REMINDERS_HTTP_DEADLINE": "40s", "REMINDERS_CLAIM": "60s", "REMINDERS_GRACE": "50s"}
+    patient = {
+        "REMINDERS_HTTP_DEADLINE": "40s",
+        "REMINDERS_CLAIM": "60s",
+        "REMINDERS_GRACE": "50s",
+        "REMINDERS_IN_FLIGHT": "64",
+    }
     stack.start("beat", "scanner", "worker", "alone", REMINDERS_SCAN_EVERY="5s", **patient)
     stack.schedule(receiver.url, [f"r{n}" for n in range(LOUD)], tenant="loud")
-    receiver.wait_for(lambda r: len(r.calls) == 64, 60, "all threads are in mid-call")
-    assert moded(stack, "shadow")["open_claims"] == 64
+    receiver.wait_for(lambda r: len(r.calls) >= 32, 60, "many are in mid-call")
+    opened = moded(stack, "shadow")["open_claims"]
+    assert isinstance(opened, int)
+    assert 32 <= opened < LOUD
     gate.set()
-    wait_until(lambda: stack.counts().get("delivered") == 64, 60, f"what was open ends; have {stack.counts()}")
+    wait_until(lambda: stack.counts().get("delivered") == opened, 60, f"what was open ends; have {stack.counts()}")
     # No call is open now: what a kill cuts off is the shadow's own work.
     stack.lines["worker"].kill_children()
     stack.lines["scanner"].kill_children()
     stack.schedule(receiver.url, ["fresh"], tenant="quiet")
-    done = {"delivered": 65, "shadowed": LOUD - 64}
+    done = {"delivered": opened + 1, "shadowed": LOUD - opened}
     wait_until(lambda: stack.counts() == done, 150, f"the rest is shadowed, others' are sent; have {stack.counts()}")
-    assert receiver.calls.total() == 65
-    assert stack.query("SELECT decision, count(*) FROM shadow_deliveries GROUP BY 1") == [("send", LOUD - 64)]
+    assert receiver.calls.total() == opened + 1
+    assert stack.query("SELECT decision, count(*) FROM shadow_deliveries GROUP BY 1") == [("send", LOUD - opened)]
 
     assert moded(stack, "live")["changed"] == {"loud": "shadow"}
     ((one,),) = stack.query("SELECT reminder_id::text FROM shadow_deliveries ORDER BY 1 LIMIT 1")
     stack.cli("shadow", "release", one, "--reason", "rehearsal")
     stack.schedule(receiver.url, ["after"], tenant="loud")
-    done = {"delivered": 67, "shadowed": LOUD - 65}
+    done = {"delivered": opened + 3, "shadowed": LOUD - opened - 1}
     wait_until(lambda: stack.counts() == done, 60, f"only what was released, and what is new; have {stack.counts()}")
     assert set(receiver.calls.values()) == {1}
 
@@ -52,5 +59,5 @@ def test_from_live_to_shadow_in_mid_drain_and_live_again_with_kills(stack: Stack
     stack.lines["scanner"].kill_children()
     wait_until(lambda: stack.counts().get("held") == 1, 60, f"what is off is held; have {stack.counts()}")
     moded(stack, "live")
-    wait_until(lambda: stack.counts().get("delivered") == 68, 60, f"and sent then; have {stack.counts()}")
+    wait_until(lambda: stack.counts().get("delivered") == opened + 4, 60, f"and sent then; have {stack.counts()}")
     assert set(receiver.calls.values()) == {1}

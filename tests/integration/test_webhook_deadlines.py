@@ -24,7 +24,7 @@ from reminders.settings import Secret, Settings
 DEADLINE = 0.3
 BOUND = 3 * DEADLINE
 NO_ANSWER = Unknown("deadline", "no answer before the deadline", timed_out=True)
-NOT_SENT = Retry("deadline_before_send", "the deadline passed before anything was sent")
+NOT_SENT = Retry("deadline_before_send", "the deadline passed before anything was sent", timed_out=True)
 RESET = Unknown("reset", "the far side reset the connection without an answer")
 CLOSED = Unknown("closed", "the far side closed the connection without an answer")
 

@@ -9,7 +9,7 @@ import pytest
 import reminders
 from integration.ledger import pauses
 from integration.ledger.test_ledger_rates import burst
-from integration.ledger.world import NOW, World
+from integration.ledger.world import World
 from reminders.domain.errors import InvalidInput, NotFound, Refused
 from reminders.domain.identity import destination_id
 from reminders.domain.pauses import PauseScope
@@ -38,7 +38,8 @@ def test_the_backlog_goes_oldest_first_at_the_rate_and_what_comes_due_later_at_o
     young = burst(world, "loud", 50, age=60)
     drain(world)
     fresh = world.committed(
-        reminders.schedule_many, [world.wanted(tenant_id="loud", due_at=NOW + timedelta(seconds=30)) for _ in range(3)]
+        reminders.schedule_many,
+        [world.wanted(tenant_id="loud", due_at=world.now + timedelta(seconds=30)) for _ in range(3)],
     )
     assert sent(world, 0) == []
     order = []
@@ -144,7 +145,7 @@ def test_it_is_done_once_nothing_is_left_and_then_there_is_none(world):
 def test_what_it_holds_can_be_cancelled_and_expires(world):
     kept = burst(world, "loud", 2, age=3600)
     (expiring,) = world.committed(
-        reminders.schedule_many, [world.wanted(tenant_id="loud", expires_at=NOW + timedelta(seconds=20))]
+        reminders.schedule_many, [world.wanted(tenant_id="loud", expires_at=world.now + timedelta(seconds=20))]
     )
     drain(world, rate=0.001)
     sent(world, 0)

@@ -9,7 +9,7 @@ from itertools import pairwise
 import pytest
 
 import reminders
-from integration.ledger.world import NOW, World, until
+from integration.ledger.world import World, until
 from reminders.domain.errors import InvalidInput, NotFound
 from reminders.domain.identity import destination_id
 from reminders.domain.outcomes import Delivered
@@ -26,19 +26,21 @@ def capped(world: World, scope: PauseScope = LOUD, **cap):
 
 def burst(world: World, tenant: str, count: int, destination: str = "place", age: float = 60.0):
     wanted = [
-        world.wanted(tenant_id=tenant, destination=destination, due_at=NOW - timedelta(seconds=age - number / 1000))
+        world.wanted(
+            tenant_id=tenant, destination=destination, due_at=world.now - timedelta(seconds=age - number / 1000)
+        )
         for number in range(count)
     ]
     return world.committed(reminders.schedule_many, wanted)
 
 
-def at(seconds: float) -> datetime:
-    return NOW + timedelta(seconds=seconds)
+def at(world: World, seconds: float) -> datetime:
+    return world.now + timedelta(seconds=seconds)
 
 
 def scan(world: World, seconds: float, **policy):
     """What one look of a new scanner sends, `seconds` from now."""
-    world.scanning(now=at(seconds), in_flight=10_000, batch=10_000, **policy).once()
+    world.scanning(now=at(world, seconds), in_flight=10_000, batch=10_000, **policy).once()
     return world.broker.take()
 
 
@@ -58,7 +60,7 @@ def test_a_burst_gets_its_turns_spaced_by_the_rate_oldest_first(world):
     assert [row[0] for row in rows] == [each.id for each in made[5:]]
     gaps = {round((later[1] - earlier[1]).total_seconds(), 3) for earlier, later in pairwise(rows)}
     assert gaps == {0.1}
-    assert rows[0][1] - at(0) <= timedelta(seconds=0.11)
+    assert rows[0][1] - at(world, 0) <= timedelta(seconds=0.11)
     assert {row[2] for row in rows} == {each.due_at for each in made[5:]}
 
 
@@ -86,7 +88,7 @@ def test_waiting_burns_nothing_and_is_bounded(world):
     scan(world, 0)
     rows = waiting(world)
     assert len(rows) == 2
-    assert {round((row[3] - at(0)).total_seconds()) for row in rows} == {72 * 3600}
+    assert {round((row[3] - at(world, 0)).total_seconds()) for row in rows} == {72 * 3600}
     assert world.sql("SELECT max(attempts) FROM reminders.due") == [(0,)]
     scan(world, 72 * 3600 + 1)
     ended = [each.id for each in made if world.letters(each.id)]
@@ -98,7 +100,7 @@ def test_an_expiry_ends_what_waits(world):
     capped(world, per_second=0.01, burst=1)
     made = world.committed(
         reminders.schedule_many,
-        [world.wanted(tenant_id="loud", expires_at=NOW + timedelta(seconds=30)) for _ in range(3)],
+        [world.wanted(tenant_id="loud", expires_at=world.now + timedelta(seconds=30)) for _ in range(3)],
     )
     (sent,) = scan(world, 0)
     scan(world, 31)
@@ -118,7 +120,7 @@ def test_a_reminder_that_was_moved_while_it_waited_is_not_woken_for_a_turn(world
     capped(world, per_second=1.0, burst=1)
     made = burst(world, "loud", 3)
     scan(world, 0)
-    world.committed(reminders.reschedule, made[1].id, due_at=NOW + timedelta(hours=5))
+    world.committed(reminders.reschedule, made[1].id, due_at=world.now + timedelta(hours=5))
     assert [message.reminder_id for message in scan(world, 100)] == [made[2].id]
     assert scan(world, 110) == []
 

@@ -30,7 +30,7 @@ def test_what_is_in_shadow_takes_no_turn(world, scope):
     assert (clocks(world), waiting(world)) == (before, [])
     tokens = ScriptedTokens()
     for each in messages:
-        assert admission(world, tokens, now=at(1))(each.reminder_id, each.delivery_key, each.caps) == "shadowed"
+        assert admission(world, tokens, now=at(world, 1))(each.reminder_id, each.delivery_key, each.caps) == "shadowed"
     assert tokens.asked == []
 
 
