@@ -31,10 +31,14 @@ class Fast(asyncio.Protocol):
             if len(self.buffer) < end + 4 + length:
                 return
             self.buffer = self.buffer[end + 4 + length :]
-            if self.latency:
-                asyncio.get_running_loop().call_later(self.latency, self.transport.write, ANSWER)
-            else:
-                self.transport.write(ANSWER)
+            self.post(head)
+
+    def post(self, _head: bytes, /) -> None:
+        """A POST has come whole; its head is given in lower case."""
+        if self.latency:
+            asyncio.get_running_loop().call_later(self.latency, self.transport.write, ANSWER)
+        else:
+            self.transport.write(ANSWER)
 
 
 async def main(port: int, latency: float) -> None:

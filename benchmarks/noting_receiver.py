@@ -13,32 +13,21 @@ import time
 from pathlib import Path
 from typing import TextIO
 
-ANSWER = b"HTTP/1.1 200 OK\r\ncontent-length: 2\r\ncontent-type: text/plain\r\n\r\nok"
+from benchmarks.fast_receiver import Fast
+
 FLUSH_EVERY = 0.2
 
 
-class Noting(asyncio.Protocol):
+class Noting(Fast):
     def __init__(self, notes: TextIO) -> None:
+        super().__init__(latency=0.0)
         self.notes = notes
-        self.buffer = b""
 
-    def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        assert isinstance(transport, asyncio.Transport)
-        self.transport = transport
-
-    def data_received(self, data: bytes) -> None:
-        self.buffer += data
-        while (end := self.buffer.find(b"\r\n\r\n")) >= 0:
-            head = self.buffer[:end]
-            at = head.lower().find(b"content-length:")
-            length = int(head[at + 15 :].split(b"\r\n", 1)[0]) if at >= 0 else 0
-            if len(self.buffer) < end + 4 + length:
-                return
-            self.buffer = self.buffer[end + 4 + length :]
-            path = head.split(b" ", 2)[1].decode()
-            self.notes.write(f"{time.time():.6f} {path}\n")
-            if not path.startswith("/hang"):
-                self.transport.write(ANSWER)
+    def post(self, head: bytes, /) -> None:
+        path = head.split(b" ", 2)[1].decode()
+        self.notes.write(f"{time.time():.6f} {path}\n")
+        if not path.startswith("/hang"):
+            super().post(head)
 
 
 async def main(port: int, file: Path) -> None:

@@ -13,9 +13,13 @@ from reminders.cli.session import session
 from reminders.cli.values import json_option, limit_option
 from reminders.domain.durations import parse_duration
 from reminders.domain.errors import InvalidInput
+from reminders.domain.request import checked_instant
 from reminders.ledger.audit import Audit, AuditPolicy, Checked
 from reminders.ledger.audit import audit as run_audit
 from reminders.ledger.keyring import Keyring
+
+LONGEST_AGE = timedelta(days=36_500)
+"""Longer ones reach beyond the times that Python and Postgres can tell."""
 
 
 @click.command(short_help="Check what the ledger can prove; lists violations.")
@@ -56,13 +60,16 @@ def read_since(text: str) -> datetime | timedelta:
     """An instant with `Z` or an offset, or an age with its unit. Raises `InvalidInput`."""
     if text[-1:] in {"s", "m", "h", "d"}:
         try:
-            return timedelta(seconds=parse_duration(text))
+            age = timedelta(seconds=parse_duration(text))
         except (ValueError, OverflowError):
             raise InvalidInput("since", f"{text[:40]!r} is no age; write 90m, 36h or 7d") from None
+        if age > LONGEST_AGE:
+            raise InvalidInput("since", f"is an age of at most {LONGEST_AGE.days:,}d")
+        return age
     instant = parse_instant(text, "since")
     if instant.tzinfo is None:
         raise InvalidInput("since", "needs Z or an offset")
-    return instant
+    return checked_instant("since", instant)
 
 
 def audit_as_json(found: Audit) -> dict[str, Any]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from collections.abc import Callable
 from contextlib import closing
 from dataclasses import asdict
 from datetime import UTC, datetime
@@ -30,13 +31,14 @@ from reminders.intake.importing import Totals, run_import
 from reminders.intake.jsonl_records import read_jsonl
 from reminders.intake.lines import Lines
 from reminders.intake.patience import PATIENCE
+from reminders.intake.records import Records
 from reminders.intake.rejects_file import RejectsFile
 from reminders.intake.writing import BatchWriter
 from reminders.ledger.allowed_places import KeptAllowedPlaces
 from reminders.ledger.background import BackgroundConnection
 
 CALENDAR = "ics"
-READERS = {"csv": read_csv, "jsonl": read_jsonl}
+READERS: dict[str, Callable[[Lines], Records]] = {"csv": read_csv, "jsonl": read_jsonl}
 _SUFFIXES = {".csv": "csv", ".jsonl": "jsonl", ".ndjson": "jsonl"}
 
 

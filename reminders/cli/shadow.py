@@ -27,6 +27,9 @@ from reminders.ledger.shadow_reading import ShadowRow, shadows
 from reminders.ledger.shadow_release import Released
 from reminders.ledger.shadow_release import release as let_go
 
+MOST_TOLERANCE = 366 * 86_400.0
+"""Seconds; two instants that are further apart are of different times by any measure."""
+
 tenant_option = click.option("--tenant", "tenant_id", required=True, help="Whose.")
 since_option = click.option(
     "--since", metavar="TIME", help="Only what was decided since: an instant, or an age such as 36h."
@@ -99,6 +102,8 @@ def report_shadows(
         seconds = parse_duration(tolerance)
     except ValueError as error:
         raise InvalidInput("--tolerance", str(error)) from None
+    if seconds > MOST_TOLERANCE:
+        raise InvalidInput("--tolerance", "is at most 366d")
     previous = None if file is None else _read(file)
     with session() as ledger:
         found = compare_all(
@@ -197,7 +202,10 @@ def _print_report(found: ShadowReport, previous: Previous | None) -> None:
             ("to", found.until),
             ("decided", decided or "nothing"),
             ("late", late),
-            ("compared by", f"{', '.join(found.compared_by)}; {found.instant} within {found.tolerance:g} s"),
+            (
+                "compared by",
+                f"{', '.join(found.compared_by) or 'nothing'}; {found.instant} within {found.tolerance:g} s",
+            ),
         ]
     )
     print()

@@ -10,8 +10,8 @@ from reminders.intake.strict_json import read_object
 _COLUMNS = frozenset(COLUMNS)
 
 
-def read_jsonl(lines: Lines) -> Records:
-    """The objects, line by line. There is no header, so each line is judged by itself."""
+def read_jsonl(lines: Lines, columns: frozenset[str] | None = _COLUMNS) -> Records:
+    """The objects, line by line. There is no header, so each line is judged by itself: it may have `columns`, or any."""
     while True:
         lines.start_record()
         text = next(lines, None)
@@ -27,8 +27,8 @@ def read_jsonl(lines: Lines) -> Records:
         except ValueError as error:
             yield Reject(lines.first, None, str(error))
             continue
-        if not values.keys() <= _COLUMNS:
-            unknown = unknown_column(next(name for name in values if name not in _COLUMNS))
+        if columns is not None and not values.keys() <= columns:
+            unknown = unknown_column(next(name for name in values if name not in columns))
             yield Reject(lines.first, unknown.field, unknown.reason)
             continue
         if None in values.values() or "" in values.values():

@@ -8,13 +8,14 @@ from datetime import datetime
 from typing import Literal
 
 from reminders.calendar.instants import parse_instant
-from reminders.calendar.zones import to_instant
 from reminders.domain.comparison import PARTS, Key
 from reminders.domain.errors import InvalidInput
+from reminders.domain.request import checked_instant
 from reminders.intake.csv_records import read_csv
+from reminders.intake.jsonl_records import read_jsonl
 from reminders.intake.lines import Lines
-from reminders.intake.records import Records, Reject, Values
-from reminders.intake.strict_json import read_object
+from reminders.intake.records import Reject, Values
+from reminders.pipeline.schedule import resolve_instant
 
 _NAMING = ("reference", "user_id")
 INSTANTS = ("sent_at", "due_at")
@@ -39,7 +40,11 @@ def read_previous(lines: Lines) -> Previous:
     with a `zone`. Raises `InvalidInput` where there is neither reference nor user_id, or no time.
     """
     found = Previous()
-    records = _read_jsonl(lines) if lines.peek().lstrip("\ufeff \t").startswith("{") else read_csv(lines, check_columns)
+    records = (
+        read_jsonl(lines, columns=None)
+        if lines.peek().lstrip("\ufeff \t").startswith("{")
+        else read_csv(lines, check_columns)
+    )
     taken: list[tuple[int, Values]] = []
     for record in records:
         found.read += 1
@@ -72,28 +77,4 @@ def check_columns(names: Collection[str]) -> None:
 def _instant(values: Values, column: str) -> datetime:
     if column not in values:
         raise InvalidInput(column, "is missing")
-    instant = parse_instant(values[column], column)
-    if instant.tzinfo is not None:
-        return instant
-    if "zone" not in values:
-        raise InvalidInput(column, "needs Z, an offset, or a zone beside it")
-    return to_instant(instant, values["zone"])
-
-
-def _read_jsonl(lines: Lines) -> Records:
-    while True:
-        lines.start_record()
-        text = next(lines, None)
-        if text is None:
-            return
-        if lines.fault is not None:
-            yield Reject(lines.first, None, lines.fault)
-            continue
-        if text.isspace():
-            continue
-        try:
-            values = read_object(text)
-        except ValueError as error:
-            yield Reject(lines.first, None, str(error))
-            continue
-        yield lines.first, {name: value for name, value in values.items() if value is not None and value != ""}
+    return checked_instant(column, resolve_instant(column, parse_instant(values[column], column), values.get("zone")))

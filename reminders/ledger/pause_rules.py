@@ -9,6 +9,10 @@ FITS = """(z.tenant_id IS NULL OR z.tenant_id = r.tenant_id) AND (z.channel IS N
      AND (z.kind IS NULL OR z.kind = r.kind) AND (z.destination_id IS NULL OR z.destination_id = r.destination_id)"""
 """Whether pause `z` covers reminder `r`."""
 
+ALIKE = """y.tenant_id IS NOT DISTINCT FROM z.tenant_id AND y.channel IS NOT DISTINCT FROM z.channel
+      AND y.kind IS NOT DISTINCT FROM z.kind AND y.destination_id IS NOT DISTINCT FROM z.destination_id"""
+"""Whether pauses `y` and `z` cover exactly the same."""
+
 # Each part by its own index.
 ACTIVE = """SELECT * FROM {s}.pauses WHERE ended_at IS NULL
             UNION ALL SELECT * FROM {s}.pauses WHERE drain_until IS NOT NULL AND drained_at IS NULL"""

@@ -16,7 +16,7 @@ from reminders.domain.pauses import PauseScope
 from reminders.domain.request import checked_text
 from reminders.ledger.claims_under_way import LONGEST_WAIT, await_claims
 from reminders.ledger.database import Database
-from reminders.ledger.pause_rules import FITS
+from reminders.ledger.pause_rules import ALIKE, FITS
 from reminders.ledger.releasing import AHEAD
 from reminders.ledger.review import checked_words
 from reminders.ledger.statement import Statement
@@ -52,7 +52,8 @@ WHERE z.id = :id AND d.status = 'sending' AND {FITS}
     {"id": "uuid"},
 )
 
-# What ended it first stays on record; a later word only changes the rate of what is still held.
+# What ended it first stays on record; a later word only changes the rate of what is still held, also by an earlier pause of
+# exactly the same that had not let all go when this one was said.
 RESUME = Statement(
     "resume",
     f"""
@@ -62,6 +63,8 @@ SET ended_at = COALESCE(z.ended_at, clock_timestamp()), ended_by = COALESCE(z.en
     rate = :rate, stopped_at = NULL,
     next_at = CASE WHEN z.next_at IS NOT NULL THEN LEAST(z.next_at, clock_timestamp() + interval '{AHEAD} seconds') END
 WHERE z.id = ANY(:ids)
+   OR (z.ended_at IS NOT NULL AND z.drain_until IS NULL AND EXISTS (SELECT 1 FROM {{s}}.due d WHERE d.hold_id = z.id)
+       AND EXISTS (SELECT 1 FROM {{s}}.pauses y WHERE y.id = ANY(:ids) AND {ALIKE}))
 RETURNING z.id::text
 """,
     {"ids": "uuid[]", "actor": "text", "host": "text", "reason": "text", "rate": "float8"},

@@ -5,7 +5,7 @@ from __future__ import annotations
 from datetime import datetime
 
 from reminders.ledger.database import Database
-from reminders.ledger.pause_rules import FITS
+from reminders.ledger.pause_rules import ALIKE, FITS
 from reminders.ledger.statement import Statement
 
 AHEAD = 10.0
@@ -14,7 +14,8 @@ AHEAD = 10.0
 # Held rows say which pauses there are to ask about, so a row that was held by a look older than its pause's end is found
 # as well as any; without held rows it is one look into an empty index. The pause's own row is locked first: two scans
 # give no turn out twice. Nothing is waited for, save a late report's stamp on a delivery. The time in which a row was held
-# counts neither against the bound that it was given by waiting, nor against its budget.
+# counts neither against the bound that it was given by waiting, nor against its budget. What was paused again before the
+# first pause had let all go is held by two of exactly the same: they let go one after the other, or their rates would add up.
 RELEASE_IF_ENDED = Statement(
     "release_held",
     f"""
@@ -25,16 +26,24 @@ WITH RECURSIVE t AS MATERIALIZED (SELECT COALESCE(:now, clock_timestamp()) AS no
     FROM walk CROSS JOIN LATERAL (
         SELECT d.hold_id FROM {{s}}.due d WHERE d.hold_id > walk.hold_id ORDER BY d.hold_id LIMIT 1
     ) following
-), ended AS MATERIALIZED (
-    SELECT z.id, GREATEST(z.next_at, (SELECT now FROM t)) AS start,
-           make_interval(secs => COALESCE(1 / z.rate, 0)) AS spacing,
-           CASE WHEN z.rate IS NULL THEN :limit
-                ELSE LEAST(:limit, GREATEST(0, 1 + floor(z.rate * extract(epoch FROM
-                     (SELECT now FROM t) + interval '{AHEAD} seconds' - GREATEST(z.next_at, (SELECT now FROM t)))::float8)))::integer
-           END AS number
-    FROM walk JOIN {{s}}.pauses z ON z.id = walk.hold_id
-    WHERE z.ended_at IS NOT NULL AND z.stopped_at IS NULL
+), holding AS MATERIALIZED (
+    SELECT z.* FROM walk JOIN {{s}}.pauses z ON z.id = walk.hold_id WHERE z.ended_at IS NOT NULL AND z.stopped_at IS NULL
+), locked AS MATERIALIZED (
+    SELECT z.id, z.rate, GREATEST(z.next_at, before.next_at, (SELECT now FROM t)) AS start
+    FROM holding JOIN {{s}}.pauses z ON z.id = holding.id
+    LEFT JOIN LATERAL (
+        SELECT max(y.next_at) AS next_at FROM {{s}}.pauses y
+        WHERE z.rate IS NOT NULL AND y.paused_at < z.paused_at AND y.released_at > z.ended_at AND {ALIKE}
+    ) before ON true
+    WHERE NOT EXISTS (SELECT 1 FROM holding y WHERE (y.paused_at, y.id) < (z.paused_at, z.id) AND {ALIKE})
     FOR NO KEY UPDATE OF z SKIP LOCKED
+), ended AS MATERIALIZED (
+    SELECT id, start, make_interval(secs => COALESCE(1 / rate, 0)) AS spacing,
+           CASE WHEN rate IS NULL THEN :limit
+                ELSE LEAST(:limit, GREATEST(0, 1 + floor(rate * extract(epoch FROM
+                     (SELECT now FROM t) + interval '{AHEAD} seconds' - start)::float8)))::integer
+           END AS number
+    FROM locked
 ), picked AS MATERIALIZED (
     SELECT ended.id AS pause_id, ended.start, ended.spacing, held.*
     FROM ended CROSS JOIN LATERAL (
@@ -78,6 +87,7 @@ def release_held(database: Database, limit: int, now: datetime | None = None) ->
     """Let up to `limit` rows of each ended pause go, those that were held first; how many were looked at in all.
 
     At a rate, each has its turn as its `wake_at`, and turns are given out for the next `AHEAD` seconds only. A row that
-    another pause covers is held by that one from now on.
+    another pause covers is held by that one from now on. Of pauses that cover exactly the same, the first one lets go before the
+    others.
     """
     return int(database.fetch_in_loops(RELEASE_IF_ENDED, now=now, limit=limit)[0][0])

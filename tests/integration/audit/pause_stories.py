@@ -44,6 +44,21 @@ def resumed_at_a_rate(w):
     w.published()
 
 
+def paused_again_meanwhile(w):
+    """The first pause goes on letting go, and the second of exactly the same waits for it."""
+    for _ in range(5):
+        w.schedule()
+    _, by = held(w)
+    pauses.resumed(w, by, rate=1 / 3600)
+    w.published()
+    again = pauses.paused(w, tenant_id="tenant-a")
+    w.schedule()
+    w.published()
+    pauses.resumed(w, again, rate=1 / 3600)
+    w.age(HOUR)
+    w.published()
+
+
 def covered_by_another(w):
     _, by = held(w)
     pauses.paused(w)
@@ -73,5 +88,6 @@ PAUSE_STORIES = {
     "resumed while parked": lambda w: resumed(w, AGAIN),
     "resumed and tried again": resumed_and_refused,
     "resumed at a rate": resumed_at_a_rate,
+    "resumed, and paused again before all has gone": paused_again_meanwhile,
     "resumed and covered by another": covered_by_another,
 }

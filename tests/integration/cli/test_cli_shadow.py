@@ -83,6 +83,38 @@ def test_report_against_a_file_of_the_previous_system(run, stage, worker, tmp_pa
     assert "missing here" in people
 
 
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("user_id,sent_at\nada,9999-12-31T23:59:59-12:00", "is in the year 9999; years 1970 to 9998 (UTC) are allowed"),
+        ("user_id,sent_at\nada,0001-01-01T00:00:00+12:00", "is in the year 1; years 1970 to 9998 (UTC) are allowed"),
+        ("user_id,due_at,zone\nada,9999-12-31 23:59,America/New_York", "is in the year 9999, which no zone reaches"),
+        ("user_id,due_at\nada,2026-11-30T08:00", "is a wall time without an offset"),
+    ],
+)
+def test_times_that_cannot_be_are_rejected_by_line(run, tmp_path, text, said):
+    file = tmp_path / "previous.csv"
+    file.write_text(text)
+    result = run("shadow", "report", "--tenant", "acme", "--file", file, "--since", "1970-01-01T00:00Z")
+    assert result.exit_code == 3
+    assert f"_at: {said}" in result.stdout
+
+
+@pytest.mark.parametrize(
+    ("command", "said"),
+    [
+        ("list --since 10000000d", "since: is an age of at most 36,500d"),
+        ("report --since 10000000d", "since: is an age of at most 36,500d"),
+        ("list --since 0001-01-01T00:00+12:00", "since: is in the year 1"),
+        ("report --tolerance 10000000d", "--tolerance: is at most 366d"),
+    ],
+)
+def test_spans_beyond_all_time_are_refused(run, command, said):
+    result = run("shadow", *command.split(), "--tenant", "acme")
+    assert (result.exit_code, result.stdout) == (1, "")
+    assert said in result.stderr
+
+
 def test_report_against_due_instants_of_json_lines(run, stage, worker, tmp_path):
     made = shadowed(run, stage, worker, user_id="ada")
     file = tmp_path / "previous.jsonl"

@@ -113,6 +113,22 @@ def test_a_later_word_changes_the_rate_of_what_is_left(world):
     assert pauses.release(world) == 19
 
 
+def test_paused_again_and_resumed_slower_what_the_first_pause_still_holds_goes_slower_too(world):
+    _, first = many_held(world, 40)
+    pauses.resumed(world, first, rate=1.0)
+    assert pauses.release(world) == 1 + AHEAD
+    again = pauses.paused(world, tenant_id="tenant-a")
+    world.published(world.lapse(11))
+    assert dict(world.sql("SELECT hold_id::text, count(*) FROM reminders.due GROUP BY 1")) == {
+        str(first): 18,
+        str(again): 22,
+    }
+    pauses.resumed(world, again, rate=0.5)
+    given = sum(pauses.release(world, at=11.0 + second) for second in range(40))
+    assert given == pytest.approx((40 + AHEAD) / 2, abs=3)
+    assert turns(world)[-1] == pytest.approx(40 + AHEAD, abs=5)
+
+
 def test_what_another_pause_covers_stays_held_by_that_one(world):
     covered, free = world.schedule(kind="other"), world.schedule()
     by = pauses.held(world, free)
