@@ -6,9 +6,11 @@ python benchmarks/fast_receiver.py PORT [LATENCY_MS]
 from __future__ import annotations
 
 import asyncio
+import re
 import sys
 
 ANSWER = b"HTTP/1.1 200 OK\r\ncontent-length: 2\r\ncontent-type: text/plain\r\n\r\nok"
+LENGTH = re.compile(rb"\r\ncontent-length:\s*(\d+)", re.IGNORECASE)
 
 
 class Fast(asyncio.Protocol):
@@ -23,18 +25,16 @@ class Fast(asyncio.Protocol):
     def data_received(self, data: bytes) -> None:
         self.buffer += data
         while (end := self.buffer.find(b"\r\n\r\n")) >= 0:
-            head = self.buffer[:end].lower()
-            at = head.find(b"content-length:")
-            length = (
-                int(head[at + 15 : head.find(b"\r\n", at) if head.find(b"\r\n", at) > 0 else None]) if at >= 0 else 0
-            )
+            head = self.buffer[:end]
+            told = LENGTH.search(head)
+            length = int(told[1]) if told else 0
             if len(self.buffer) < end + 4 + length:
                 return
             self.buffer = self.buffer[end + 4 + length :]
             self.post(head)
 
     def post(self, _head: bytes, /) -> None:
-        """A POST has come whole; its head is given in lower case."""
+        """A POST has come whole, with this head."""
         if self.latency:
             asyncio.get_running_loop().call_later(self.latency, self.transport.write, ANSWER)
         else:
