@@ -227,6 +227,7 @@ def capped(stack: Stack, sizes: Sizes) -> dict[str, Any]:
     times = sorted(stack.calls("/capped")["/capped"])
     within = [each for each in times if each - times[0] <= sizes.seconds]
     kept = len(within) / sizes.seconds
+    _let_go(stack, scope)
     costs = []
     for number in range(sizes.rounds):
         pair = {}
@@ -243,10 +244,7 @@ def capped(stack: Stack, sizes: Sizes) -> dict[str, Any]:
 
 def _others(stack: Stack, sizes: Sizes, name: str, scope: PauseScope | None) -> float:
     """How many a second of an uncapped tenant are called; with a scope, while its cap holds back more than enough."""
-    if scope is None:
-        remove_rate(stack.database, PauseScope(tenant_id="capped"), **WORD)
-        _until(lambda: stack.live("capped") == 0, "what was capped is sent")
-    else:
+    if scope is not None:
         set_rate(stack.database, scope, per_second=0.1, **WORD)
         stack.schedule([("capped", f"/more-{name}", _in(-60)) for _ in range(sizes.others // 4)])
         time.sleep(3.0)
@@ -255,9 +253,13 @@ def _others(stack: Stack, sizes: Sizes, name: str, scope: PauseScope | None) -> 
     _until(lambda: stack.live("others") == 0, "the others are called")
     times = stack.calls(f"/others-{name}")[f"/others-{name}"]
     if scope is not None:
-        set_rate(stack.database, scope, per_second=10_000.0, **WORD)
-        _until(lambda: stack.live("capped") == 0, "what was capped is sent")
+        _let_go(stack, scope)
     return len(times) / (max(times) - due)
+
+
+def _let_go(stack: Stack, scope: PauseScope) -> None:
+    remove_rate(stack.database, scope, **WORD)
+    _until(lambda: stack.live("capped") == 0, "what was capped is sent")
 
 
 SCENES: dict[str, Callable[[Stack, Sizes], dict[str, Any]]] = {
