@@ -5,6 +5,8 @@ from __future__ import annotations
 import logging
 from datetime import datetime
 
+from psycopg2.errors import UndefinedTable
+
 from reminders.ledger.database import Database, LockNotAvailable
 from reminders.ledger.statement import Statement
 
@@ -43,6 +45,8 @@ def drop_empty_months(database: Database, before: datetime) -> list[str]:
                 if cursor.fetchone() == (0,):
                     cursor.execute(f"DROP TABLE {database.schema}.{name}")
                     dropped.append(name)
+        except UndefinedTable:
+            logger.info("purge.month_gone name=%s: another purge has dropped it meanwhile", name)
         except LockNotAvailable:
             logger.info("purge.month_in_use name=%s: it is dropped another time", name)
     return dropped

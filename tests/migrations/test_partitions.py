@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+import time
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import closing
 from datetime import UTC, datetime
 
 import psycopg2
 import pytest
 
+from reminders.ledger import attempt_months
 from reminders.ledger.attempt_months import drop_empty_months
 from reminders.ledger.database import Database
 from reminders.ledger.migrations import migrate
@@ -110,3 +114,19 @@ def test_a_month_that_somebody_reads_stays_for_the_next_time(database, old_month
     assert drop_empty_months(database, datetime.now(UTC)) == []
     reader.close()
     assert len(drop_empty_months(database, datetime.now(UTC))) == 2
+
+
+def test_a_month_that_another_purge_drops_meanwhile_is_passed_over(
+    database, old_months, empty_database, query, monkeypatch
+):
+    monkeypatch.setattr(attempt_months, "LOCK_TIMEOUT_MS", 30_000)
+    other = psycopg2.connect(empty_database.replace("postgresql+psycopg2", "postgresql"))
+    with ThreadPoolExecutor(1) as pool, closing(other), other.cursor() as cursor:
+        cursor.execute("LOCK TABLE ONLY reminders.delivery_attempts IN ACCESS EXCLUSIVE MODE")
+        dropped = pool.submit(drop_empty_months, database, datetime.now(UTC))
+        end = time.monotonic() + 30
+        while query(empty_database, "SELECT count(*) FROM pg_locks WHERE NOT granted") != [(1,)]:
+            assert time.monotonic() < end
+        cursor.execute("DROP TABLE reminders.delivery_attempts_2001_01")
+        other.commit()
+        assert dropped.result(timeout=30) == ["delivery_attempts_2001_02"]

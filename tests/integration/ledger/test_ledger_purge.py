@@ -19,9 +19,12 @@ NO = Rejected("gone", "refused", status_code=404)
 TABLES = ("reminders", "due", "notification_deliveries", "delivery_attempts", "dead_letters")
 
 
-def run(world, days=1.0, **more) -> Purged:
-    """A run of the purge as it would be `days` from now, over what ended more than a day before."""
-    return purge(world.database, DAY, now=datetime.now(UTC) + timedelta(days=1 + days), patience=0.0, **more)
+def run(world, days=1.0, patience=5.0, **more) -> Purged:
+    """A run of the purge as it would be `days` from now, over what ended more than a day before.
+
+    It waits a little for what else is open, such as a transaction of an earlier test that the server still ends.
+    """
+    return purge(world.database, DAY, now=datetime.now(UTC) + timedelta(days=1 + days), patience=patience, **more)
 
 
 def emptied(world) -> Purged:
