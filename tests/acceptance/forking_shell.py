@@ -12,12 +12,16 @@ from __future__ import annotations
 
 import json
 import os
+import signal
 import subprocess
 import sys
 from importlib import import_module
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
+
+PATIENCE = 110
+"""Seconds that a command may take; then it is ended by SIGALRM, and its status is negative."""
 
 
 class ForkingShell:
@@ -63,6 +67,7 @@ def _become(request: dict[str, Any]) -> None:
     nothing = os.open(os.devnull, os.O_RDONLY)
     os.dup2(nothing, 0)
     sys.argv = request["argv"]
+    signal.alarm(PATIENCE)
     sys.exit(import_module("reminders.cli.app").main())
 
 

@@ -35,6 +35,12 @@ _tick = threading.Event()
 BIN = str(Path(sys.executable).parent)
 
 
+def unset() -> dict[str, str]:
+    """The environment of somebody who has made no setting."""
+    ours = {"DATABASE_URL", "REDIS_URL", "PORT"}
+    return {name: value for name, value in os.environ.items() if not name.startswith("REMINDERS_") and name not in ours}
+
+
 def procfile() -> dict[str, str]:
     lines = (line.partition(":") for line in (ROOT / "Procfile").read_text().splitlines() if line.strip())
     return {name.strip(): command.strip() for name, _, command in lines}
@@ -212,7 +218,7 @@ def installation(home: Path, **settings_environ: str) -> Iterator[Stack]:
     """Services up, schema at head, no process line started. Everything is ended at the end."""
     with running(home) as services:
         environ = {
-            **{name: value for name, value in os.environ.items() if not name.startswith("REMINDERS_")},
+            **unset(),
             "PATH": f"{BIN}{os.pathsep}{os.environ['PATH']}",
             "DATABASE_URL": services.database_url,
             "REDIS_URL": services.redis_url,

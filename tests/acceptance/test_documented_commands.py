@@ -16,7 +16,7 @@ from pathlib import Path
 import pytest
 
 from acceptance.forking_shell import ForkingShell
-from acceptance.harness import BIN, ROOT, wait_until
+from acceptance.harness import BIN, ROOT, unset, wait_until
 
 PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
 SAMPLE = re.findall(r"```csv\n(.*?)```", (ROOT / "README.md").read_text(), re.DOTALL)[0]
@@ -62,10 +62,7 @@ class Newcomer:
     def __init__(self, folder: Path, home: Path, port: int) -> None:
         self.folder = folder
         self.port = port
-        inherited = {name: value for name, value in os.environ.items() if not name.startswith("REMINDERS_")}
-        for name in ("DATABASE_URL", "REDIS_URL", "PORT"):
-            inherited.pop(name, None)
-        self.environ = {**inherited, "PATH": f"{BIN}{os.pathsep}{os.environ['PATH']}", "REMINDERS_HOME": str(home)}
+        self.environ = {**unset(), "PATH": f"{BIN}{os.pathsep}{os.environ['PATH']}", "REMINDERS_HOME": str(home)}
         self.staying: list[subprocess.Popen[bytes]] = []
         self.shell = ForkingShell(self.environ, folder)
 

@@ -14,7 +14,7 @@ from typing import Any
 import psutil
 import pytest
 
-from acceptance.harness import BIN, wait_until
+from acceptance.harness import BIN, unset, wait_until
 from reminders.operate.drills.catalogue import DRILLS
 from reminders.operate.drills.drill import Drill, Record
 from reminders.operate.drills.scripted_receiver import ScriptedReceiver
@@ -93,8 +93,7 @@ def test_a_broken_drill_says_so_shows_the_logs_and_leaves_no_process(servers: Se
 @pytest.fixture
 def shell(home: Path) -> dict[str, str]:
     """An environment whose throw-away folders are this test's own."""
-    inherited = {name: value for name, value in os.environ.items() if not name.startswith("REMINDERS_")}
-    return {**inherited, "TMPDIR": str(home.parent), "PATH": f"{BIN}{os.pathsep}{os.environ['PATH']}"}
+    return {**unset(), "TMPDIR": str(home.parent), "PATH": f"{BIN}{os.pathsep}{os.environ['PATH']}"}
 
 
 def start_drill(shell: dict[str, str], *arguments: str) -> subprocess.Popen[str]:

@@ -14,26 +14,19 @@ from pathlib import Path
 import psutil
 import pytest
 
-from acceptance.harness import BIN, wait_until
+from acceptance.harness import BIN, unset, wait_until
 
 COMMAND = f"{BIN}/reminders"
 
 
 @pytest.fixture
-def environ() -> dict[str, str]:
-    """Without a setting."""
-    left = {"DATABASE_URL", "REDIS_URL", "PORT"}
-    return {name: text for name, text in os.environ.items() if not name.startswith("REMINDERS_") and name not in left}
-
-
-@pytest.fixture
-def start(environ: dict[str, str], home: Path) -> Iterator[Callable[..., subprocess.Popen[bytes]]]:
+def start(home: Path) -> Iterator[Callable[..., subprocess.Popen[bytes]]]:
     """Starts a command whose output goes to a file beside `home`; what still runs at the end is stopped."""
     running = []
 
     def call(*arguments: str, **more: str) -> subprocess.Popen[bytes]:
         with (home.parent / f"{arguments[0]}.log").open("ab") as log:
-            given = {**environ, "REMINDERS_HOME": str(home), **more}
+            given = {**unset(), "REMINDERS_HOME": str(home), **more}
             process = subprocess.Popen([COMMAND, *arguments], env=given, stdout=log, stderr=log, cwd=home.parent)
         running.append(process)
         return process
@@ -55,7 +48,7 @@ def mentioning(text: str) -> list[psutil.Process]:
 
 
 @pytest.mark.timeout(240)
-def test_up_brings_its_redis_back_and_finds_flower_a_port(start, home: Path, environ: dict[str, str]) -> None:
+def test_up_brings_its_redis_back_and_finds_flower_a_port(start, home: Path) -> None:
     with closing(socket.create_server(("0.0.0.0", 0))) as taken:
         port = taken.getsockname()[1]
         start("up", PORT=str(port))
@@ -68,7 +61,7 @@ def test_up_brings_its_redis_back_and_finds_flower_a_port(start, home: Path, env
     def delivered() -> None:
         name = next(reference)
         call = [COMMAND, "schedule", "--tenant", "t", "--user", "u", "--kind", "k", "--channel", "log", "--to", "x"]
-        asked = {**environ, "REMINDERS_HOME": str(home)}
+        asked = {**unset(), "REMINDERS_HOME": str(home)}
         subprocess.run([*call, "--due-at", "+1s", "--reference", name], env=asked, check=True, capture_output=True)
         look = [COMMAND, "list", "--reference", name, "--status", "delivered", "--json"]
         wait_until(lambda: subprocess.run(look, env=asked, capture_output=True, check=True).stdout, 60, name)
