@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import signal
 import subprocess
 import tempfile
 from collections.abc import Callable, Iterator
@@ -24,6 +25,12 @@ from reminders.settings import Secret, Settings
 from tables import empty
 
 SIGNING_SECRET = "tests-only-signing-secret-0123456789"
+
+
+def pytest_configure() -> None:
+    """Started in the background by a shell, this process ignores SIGINT, and so would every command that a test interrupts."""
+    if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
+        signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
 @contextmanager
