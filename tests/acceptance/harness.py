@@ -46,15 +46,17 @@ def procfile() -> dict[str, str]:
     return {name.strip(): command.strip() for name, _, command in lines}
 
 
-def wait_until(condition: Callable[[], Any], timeout: float, what: str, *, every: float = 0.05) -> Any:
-    """Poll until `condition` gives something true, and return that; fail the test after `timeout` seconds."""
+def wait_until(
+    condition: Callable[[], Any], timeout: float, what: str | Callable[[], str], *, every: float = 0.05
+) -> Any:
+    """Poll until `condition` gives something true, and return that; fail the test after `timeout` seconds, saying `what` was awaited."""
     end = time.monotonic() + timeout
     while True:
         found = condition()
         if found:
             return found
         if time.monotonic() > end:
-            raise AssertionError(f"not within {timeout:g} s: {what}")
+            raise AssertionError(f"not within {timeout:g} s: {what if isinstance(what, str) else what()}")
         _tick.wait(every)
 
 
@@ -209,7 +211,9 @@ class Stack:
     def wait_all(self, status: str, count: int, timeout: float) -> None:
         """Wait until `count` reminders, and no others, are in `status`."""
         wait_until(
-            lambda: self.counts() == {status: count}, timeout, f"{count} reminders {status}; have {self.counts()}"
+            lambda: self.counts() == {status: count},
+            timeout,
+            lambda: f"{count} reminders {status}; have {self.counts()}",
         )
 
 

@@ -90,7 +90,9 @@ def test_handed_over_and_back_in_mid_drain_with_kills_each_reminder_is_called_on
 
     # The old side's open claims end; nothing of the rest is its own any more, and it vanishes.
     gates.let(opened)
-    wait_until(lambda: stack.counts().get("delivered") == opened, 60, f"what was open ends; have {stack.counts()}")
+    wait_until(
+        lambda: stack.counts().get("delivered") == opened, 60, lambda: f"what was open ends; have {stack.counts()}"
+    )
     for name in LINES:
         stack.lines.pop(name).kill()
     receiver.wait_for(lambda r: r.calls.total() >= opened + MANY, 90, "many calls of green are under way")
@@ -98,7 +100,9 @@ def test_handed_over_and_back_in_mid_drain_with_kills_each_reminder_is_called_on
     ended = opened + MANY + 20
     gates.let(ended)
     receiver.wait_for(lambda r: r.calls.total() >= ended + MANY, 90, "green goes on")
-    wait_until(lambda: stack.counts().get("delivered") == ended, 60, f"what may end has ended; have {stack.counts()}")
+    wait_until(
+        lambda: stack.counts().get("delivered") == ended, 60, lambda: f"what may end has ended; have {stack.counts()}"
+    )
     green_pids = side_of(stack, "green-")
 
     # Back again in mid-drain, the side that had it is killed once its calls have ended.
@@ -109,7 +113,9 @@ def test_handed_over_and_back_in_mid_drain_with_kills_each_reminder_is_called_on
     assert back["open_claims"] >= MANY
     ended += back["open_claims"]
     gates.let(ended)
-    wait_until(lambda: stack.counts().get("delivered") == ended, 60, f"what was open ends; have {stack.counts()}")
+    wait_until(
+        lambda: stack.counts().get("delivered") == ended, 60, lambda: f"what was open ends; have {stack.counts()}"
+    )
     for name in LINES:
         stack.lines.pop(f"green-{name}").kill()
     stack.schedule(receiver.url, [f"later{n}" for n in range(LATER)])

@@ -29,7 +29,9 @@ def test_a_tenant_is_paused_in_mid_drain_and_resumed_at_a_rate_while_scanners_ar
     gate.set()
     stack.lines["scanner"].kill_children()
     held = {"delivered": 65, "held": LOUD - 64}
-    wait_until(lambda: stack.counts() == held, 60, f"what is paused is held, the rest delivered; have {stack.counts()}")
+    wait_until(
+        lambda: stack.counts() == held, 60, lambda: f"what is paused is held, the rest delivered; have {stack.counts()}"
+    )
     assert receiver.calls.total() == 65
     resumed_at = time.time()
     stack.cli("resume", said["id"], "--rate", f"{RATE}/s")

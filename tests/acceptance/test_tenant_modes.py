@@ -36,13 +36,17 @@ def test_from_live_to_shadow_in_mid_drain_and_live_again_with_kills(stack: Stack
     assert isinstance(opened, int)
     assert 32 <= opened < LOUD
     gate.set()
-    wait_until(lambda: stack.counts().get("delivered") == opened, 60, f"what was open ends; have {stack.counts()}")
+    wait_until(
+        lambda: stack.counts().get("delivered") == opened, 60, lambda: f"what was open ends; have {stack.counts()}"
+    )
     # No call is open now: what a kill cuts off is the shadow's own work.
     stack.lines["worker"].kill_children()
     stack.lines["scanner"].kill_children()
     stack.schedule(receiver.url, ["fresh"], tenant="quiet")
     done = {"delivered": opened + 1, "shadowed": LOUD - opened}
-    wait_until(lambda: stack.counts() == done, 150, f"the rest is shadowed, others' are sent; have {stack.counts()}")
+    wait_until(
+        lambda: stack.counts() == done, 150, lambda: f"the rest is shadowed, others' are sent; have {stack.counts()}"
+    )
     assert receiver.calls.total() == opened + 1
     assert stack.query("SELECT decision, count(*) FROM shadow_deliveries GROUP BY 1") == [("send", LOUD - opened)]
 
@@ -51,13 +55,17 @@ def test_from_live_to_shadow_in_mid_drain_and_live_again_with_kills(stack: Stack
     stack.cli("shadow", "release", one, "--reason", "rehearsal")
     stack.schedule(receiver.url, ["after"], tenant="loud")
     done = {"delivered": opened + 3, "shadowed": LOUD - opened - 1}
-    wait_until(lambda: stack.counts() == done, 60, f"only what was released, and what is new; have {stack.counts()}")
+    wait_until(
+        lambda: stack.counts() == done, 60, lambda: f"only what was released, and what is new; have {stack.counts()}"
+    )
     assert set(receiver.calls.values()) == {1}
 
     moded(stack, "off")
     stack.schedule(receiver.url, ["while off"], tenant="loud")
     stack.lines["scanner"].kill_children()
-    wait_until(lambda: stack.counts().get("held") == 1, 60, f"what is off is held; have {stack.counts()}")
+    wait_until(lambda: stack.counts().get("held") == 1, 60, lambda: f"what is off is held; have {stack.counts()}")
     moded(stack, "live")
-    wait_until(lambda: stack.counts().get("delivered") == opened + 4, 60, f"and sent then; have {stack.counts()}")
+    wait_until(
+        lambda: stack.counts().get("delivered") == opened + 4, 60, lambda: f"and sent then; have {stack.counts()}"
+    )
     assert set(receiver.calls.values()) == {1}
