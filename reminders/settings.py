@@ -26,6 +26,7 @@ from reminders.settings_values import (
     gateway_url,
     host_token,
     long_secret,
+    names,
     or_never,
     schema,
     seconds,
@@ -114,6 +115,8 @@ class Settings:
     """The configuration of reconciliation, a TOML file."""
     reconcile_token: Secret | None = None
     reconcile_keep: float = 730 * 86400.0
+    accept: tuple[str, ...] = ()
+    """Findings of `reminders doctor` that an operator has accepted, by name: they stop nothing."""
     extras: tuple[tuple[str, Secret], ...] = ()
     """What other packages' providers are set up with: the variables `REMINDERS_X_*`, by the rest of their names."""
 
@@ -184,6 +187,7 @@ _PARSERS: dict[str, Callable[[str], Any]] = {
     "reconcile": file_name,
     "reconcile_token": _secret(host_token),
     "reconcile_keep": seconds(30 * SHORTEST_RETENTION, 100 * _YEAR),
+    "accept": names,
 }
 
 

@@ -72,6 +72,7 @@ SECTIONS: dict[str, dict[str, tuple[str, str]]] = {
         "suppress": ("reminders.cli.suppress:suppress", "Send nothing any more to a user or address; list; import."),
         "purge": ("reminders.cli.purge:purge_", "Delete what ended long ago; its keys are kept."),
         "audit": ("reminders.cli.audit:audit", "Check what the ledger can prove; lists violations."),
+        "doctor": ("reminders.cli.doctor:doctor", "Check the installation; each finding says how to mend it."),
         "drill": ("reminders.cli.drill:drill", "Rehearse the guarantees: kill, empty, freeze, and see them hold."),
     },
 }
