@@ -56,6 +56,8 @@ WITH ended AS MATERIALIZED (
     DELETE FROM {s}.notification_deliveries n WHERE n.delivery_key = ANY(ARRAY(SELECT delivery_key FROM keys))
 ), letters AS (
     DELETE FROM {s}.dead_letters l WHERE l.reminder_id = (SELECT id FROM ended)
+), notices AS (
+    DELETE FROM {s}.notices n WHERE n.destination_id = (SELECT destination_id FROM ended)
 ), destinations AS (
     DELETE FROM {s}.destinations p WHERE p.id = (SELECT destination_id FROM ended) AND p.tenant_id = :tenant
 ), tenants AS (
@@ -66,6 +68,17 @@ WITH ended AS MATERIALIZED (
 DELETE FROM {s}.reminders r WHERE r.id = (SELECT id FROM ended) RETURNING 1
 """,
     {"id": "uuid", "tenant": "text"},
+)
+
+# Of a doctor that was killed.
+LEFT = Statement(
+    "synthetic_left",
+    """
+SELECT id::text FROM {s}.reminders r
+WHERE r.tenant_id = :tenant AND r.user_id = :user AND r.created_at < clock_timestamp() - make_interval(secs => :age)
+LIMIT 100
+""",
+    {"tenant": "text", "user": "text", "age": "float8"},
 )
 
 
@@ -103,6 +116,11 @@ def follow(database: Database, reminder_id: UUID) -> Followed:
 def forget_if_ended(database: Database, reminder_id: UUID, tenant: str) -> bool:
     """Delete everything about a reminder of this tenant that has reached its end; False for one that is live."""
     return bool(_fetch(database, FORGET_IF_ENDED, id=str(reminder_id), tenant=tenant))
+
+
+def left(database: Database, tenant: str, user: str, age: float) -> list[UUID]:
+    """Reminders of this tenant and user that were made more than `age` seconds ago; a hundred at most."""
+    return [UUID(row[0]) for row in _fetch(database, LEFT, tenant=tenant, user=user, age=age)]
 
 
 def _fetch(database: Database, statement: Statement, **given: Any) -> list[tuple[Any, ...]]:

@@ -88,7 +88,9 @@ def _untested(installed: Installed) -> str | None:
     others = [
         f"{name} {found} (tested with {installed.tested[name]})"
         for name, found in installed.libraries.items()
-        if name in installed.tested and not _same(found, installed.tested[name])
+        if name in installed.tested
+        and not _same(found, installed.tested[name])
+        and installed.requires[name].specifier.contains(found, prereleases=True)
     ]
     return listed(others) if others else None
 

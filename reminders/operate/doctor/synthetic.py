@@ -21,7 +21,7 @@ from reminders.ledger.allowed_places import allowed_to
 from reminders.ledger.changing import cancel
 from reminders.ledger.database import DATABASE_AWAY, Database
 from reminders.ledger.scheduling import ScheduledReminder, insert
-from reminders.ledger.synthetic import Followed, follow, forget_if_ended, set_up
+from reminders.ledger.synthetic import Followed, follow, forget_if_ended, left, set_up
 from reminders.operate.doctor.stalled import why_stalled
 from reminders.pipeline.schedule import to_request
 from reminders.providers import registry
@@ -35,6 +35,8 @@ SCRIPT = "/fail-once"
 """The path of the reference receiver that refuses the first call of a key."""
 RETRY_DELAY = 2.0
 """Seconds between the two attempts, whatever the installation waits."""
+LEFT_BEHIND = 1800.0
+"""Seconds after which rows of the tenant are those of a doctor that was killed: none has patience for so long."""
 _LOOK_EVERY = 0.05
 _PASSED = {"leased": ("leased",), "published": ("leased", "published"), "sending": ("leased", "published", "claimed")}
 """What a reminder has behind it in a state."""
@@ -126,17 +128,21 @@ def send(
     if mode != "live" or owner != settings.dispatcher:
         raise Refused(
             f"Tenant {TENANT} is {mode}, and of dispatcher {owner}: nothing would be sent from here\n"
-            f"Make it live (`reminders tenant mode {TENANT} live`), or run the doctor with the settings of {owner}"
+            f"Make it live (`reminders tenant set {TENANT} --mode live`), or run the doctor with the settings of {owner}"
         )
+    for each in left(database, TENANT, USER, LEFT_BEHIND):
+        forget_if_ended(database, each, TENANT)
     reminder = _schedule(settings, database, receiver.url + SCRIPT)
     passage = Passage(str(reminder.id), reminder.delivery_key, on_stage=on_stage)
-    seen = _follow(database, reminder, passage, receiver, within)
-    passage.calls, passage.effects = receiver.calls(), receiver.effects(reminder.delivery_key)
-    if passage.stalled_at is not None or passage.effects != 1:
-        passage.why = why_stalled(
-            passage.stalled_at, seen, refused=receiver.refused(), served=served(), effects=passage.effects
-        )
-    passage.kept = not _clear(database, reminder)
+    try:
+        seen = _follow(database, reminder, passage, receiver, within)
+        passage.calls, passage.effects = receiver.calls(), receiver.effects(reminder.delivery_key)
+        if passage.stalled_at is not None or passage.effects != 1:
+            passage.why = why_stalled(
+                passage.stalled_at, seen, refused=receiver.refused(), served=served(), effects=passage.effects
+            )
+    finally:
+        passage.kept = not _clear(database, reminder)
     return passage
 
 
@@ -173,7 +179,7 @@ def _follow(
         now = time.monotonic() - began
         signed = [at - began for at in receiver.signed()]
         for stage in _PASSED["sending"] if seen.claims or signed else _PASSED.get(seen.status, ()):
-            passage.pass_(stage, min(now, *signed[:1]))
+            passage.pass_(stage, min([now, *signed]))
         for stage, at in zip(("called", "retried"), signed, strict=False):
             passage.pass_(stage, at)
         if seen.status not in _LIVE:
