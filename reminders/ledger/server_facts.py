@@ -27,6 +27,8 @@ SETTINGS = (
 )
 """The settings that are looked at, as they hold for our own sessions."""
 
+_TURNS = 3
+SESSION = Statement("server_session", "SELECT pg_backend_pid()", {})
 CLOCK = Statement("server_clock", "SELECT extract(epoch FROM clock_timestamp())::float8", {})
 
 # Sessions of other roles show no more than whose they are, unless ours may see everything. What has a role and a database is a
@@ -117,20 +119,18 @@ def is_pooled_by_transaction(one: Database, other: Database) -> bool:
     """Whether a pooler stands between us and the server that hands out its sessions for single transactions.
 
     Both must have a pool of one connection. While both are connected, the sessions of two connections are two, and each
-    stays the same, unless a pooler gives them to whoever begins a transaction. Raises `DATABASE_AWAY`.
+    stays the same, unless a pooler gives them to whoever begins a transaction: mostly the one that was given back last, so
+    that a few turns show it. Raises `DATABASE_AWAY`.
     """
-    with one.transaction() as connection:
-        first = connection.cursor()
-        first.execute("SELECT pg_backend_pid()")
-        session = first.fetchone()
-    with other.transaction() as connection:
-        second = connection.cursor()
-        second.execute("SELECT pg_backend_pid()")
-        others = second.fetchone()
-        with one.transaction() as again:
-            third = again.cursor()
-            third.execute("SELECT pg_backend_pid()")
-            return session == others or third.fetchone() != session
+    seen = [(_session(one), _session(other)) for _ in range(_TURNS)]
+    mine, others = ({each[place] for each in seen} for place in (0, 1))
+    return len(mine) > 1 or len(others) > 1 or bool(mine & others)
+
+
+def _session(database: Database) -> int:
+    with database.transaction() as connection:
+        ((pid,),) = fetch(connection, database.schema, SESSION)
+    return int(pid)
 
 
 def _apart(at: float, before: float, after: float) -> float:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from threading import Event
 from typing import Any
 
 from psycopg2.errors import InsufficientPrivilege
@@ -20,7 +21,7 @@ from reminders.ledger.table_facts import RowFacts, TableFacts, read_rows, read_t
 from reminders.operate.doctor.broker import BROKER, Broker
 from reminders.operate.doctor.check import Check, Facts, Finding, listed, look
 from reminders.operate.doctor.installed import INSTALLED, read_installed
-from reminders.operate.doctor.lines import LINES, Lines
+from reminders.operate.doctor.lines import LINES, Lines, all_served
 from reminders.operate.doctor.procfile import PROCFILE, Procfile
 from reminders.operate.doctor.reach import POSTGRES_REACHED, REDIS_REACHED, SCHEMA, SETTINGS_REFUSED, Schema
 from reminders.operate.doctor.server import SERVER, Postgres
@@ -60,6 +61,8 @@ CHECKS: tuple[Check[Any], ...] = (
 """Every check, in the order in which findings are told."""
 LINES_BY_DEFAULT = 4
 """Worker processes of the Procfile besides those of `deliver`, of which there are `REMINDERS_PROCESSES`."""
+SECOND_LOOK = 3.0
+"""Seconds before workers that seem to be missing are looked for again."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -192,9 +195,14 @@ def _schema(url: str, schema: str) -> Schema | None:
 
 def _ask_redis(settings: Settings) -> tuple[str | None, BrokerFacts | None]:
     try:
-        return None, read_broker(settings)
+        found = read_broker(settings)
+        if not all_served(found.workers):
+            # They speak every second, on a machine with time for them.
+            Event().wait(SECOND_LOOK)
+            found = read_broker(settings)
     except BrokerAway as error:
         return _first_line(error), None
+    return None, found
 
 
 def _configured(installation: Installation, rows: RowFacts | None) -> Configured:

@@ -23,17 +23,22 @@ class Lines:
     scan_every: float
 
 
+def all_served(workers: Sequence[Presence]) -> bool:
+    """Whether every queue has a live worker."""
+    return set(QUEUES) <= _served(workers)
+
+
 def _unserved(lines: Lines) -> str | None:
-    missing = [queue for queue in WORKING if queue not in _served(lines)]
+    missing = [queue for queue in WORKING if queue not in _served(lines.workers)]
     return f"no worker consumes {listed(missing)}" if missing else None
 
 
 def _maintenance(lines: Lines) -> str | None:
-    return None if "maintenance" in _served(lines) else "no worker consumes maintenance"
+    return None if "maintenance" in _served(lines.workers) else "no worker consumes maintenance"
 
 
-def _served(lines: Lines) -> set[str]:
-    return {queue for worker in lines.workers for queue in worker.queues}
+def _served(workers: Sequence[Presence]) -> set[str]:
+    return {queue for worker in workers for queue in worker.queues}
 
 
 def _unknown(lines: Lines) -> str | None:

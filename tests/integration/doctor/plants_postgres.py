@@ -174,7 +174,7 @@ def old_attempt(scene: Scene) -> Iterator[None]:
 
 def channel_in_use(scene: Scene) -> Iterator[None]:
     scene.sql(
-        f"""SELECT reminders.schedule(tenant_id => 't', user_id => 'u', kind => 'k', channel => 'sms', destination => '+12025550123',
+        """SELECT reminders.schedule(tenant_id => 't', user_id => 'u', kind => 'k', channel => 'sms', destination => '+12025550123',
         due_at => now(), reference => 'r')"""
     )
     yield
@@ -190,11 +190,17 @@ POSTGRES: dict[str, tuple[Plant, set[str]]] = {
     "keys_missing": (sql(SQL_SECRET, "DELETE FROM reminders.secrets"), set()),
     "channel_not_ready": (channel_in_use, set()),
     "zones_missing": (
-        sql("INSERT INTO reminders.known_zones VALUES ('Mars/Base')", "DELETE FROM reminders.known_zones WHERE name = 'Mars/Base'"),
+        sql(
+            "INSERT INTO reminders.known_zones VALUES ('Mars/Base')",
+            "DELETE FROM reminders.known_zones WHERE name = 'Mars/Base'",
+        ),
         set(),
     ),
     "zones_untold": (
-        sql("DELETE FROM reminders.known_zones WHERE name = 'Asia/Tokyo'", "INSERT INTO reminders.known_zones VALUES ('Asia/Tokyo')"),
+        sql(
+            "DELETE FROM reminders.known_zones WHERE name = 'Asia/Tokyo'",
+            "INSERT INTO reminders.known_zones VALUES ('Asia/Tokyo')",
+        ),
         set(),
     ),
     "postgres_unreachable": (settings(database_url=NOWHERE), set()),

@@ -25,9 +25,11 @@ def configured(name: str, wrong: str, right: str) -> Plant:
 
 
 def replica(scene: Scene) -> Iterator[None]:
+    scene.redis.config_set("replica-read-only", "no")
     scene.redis.replicaof("127.0.0.1", "1")
     yield
     scene.redis.replicaof("NO", "ONE")
+    scene.redis.config_set("replica-read-only", "yes")
 
 
 def evicted(scene: Scene) -> Iterator[None]:
@@ -36,23 +38,26 @@ def evicted(scene: Scene) -> Iterator[None]:
     scene.redis.get("anything")
     scene.redis.config_set("maxmemory", 0)
     scene.redis.config_set("maxmemory-policy", "noeviction")
-    scene.alive()
     yield
     scene.redis.config_resetstat()
 
 
 def nearly_full(scene: Scene) -> Iterator[None]:
-    scene.redis.config_set("maxmemory", int(scene.redis.info()["used_memory"] * 1.1))
+    scene.redis.set("ballast", b"x" * 20_000_000)
+    scene.redis.config_set("maxmemory", 25_000_000)
     yield
     scene.redis.config_set("maxmemory", 0)
+    scene.redis.delete("ballast")
 
 
 def nearly_all_clients(scene: Scene) -> Iterator[None]:
-    before = scene.redis.config_get("maxclients")["maxclients" if b"maxclients" not in scene.redis.config_get("maxclients") else b"maxclients"]
+    before = scene.redis.config_get("maxclients")[
+        "maxclients" if b"maxclients" not in scene.redis.config_get("maxclients") else b"maxclients"
+    ]
     clients = [connected(scene, f"c{number}") for number in range(18)]
     scene.redis.config_set("maxclients", 22)
     yield
-    scene.redis.config_set("maxclients", int(before))
+    scene.redis.config_set("maxclients", before)
     for client in clients:
         client.disconnect()
 

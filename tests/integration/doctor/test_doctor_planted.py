@@ -1,33 +1,95 @@
-"""Each planted misconfiguration is found by its own check, and by no other; without it that check is silent."""
+"""Each planted misconfiguration is found by its own check, and by no other; without it every check is silent."""
 
 from __future__ import annotations
 
-import json
-from contextlib import closing
+import os
+from pathlib import Path
 
-import psycopg2
 import pytest
 
-from integration.doctor.plants_postgres import POSTGRES, settings
+from conftest import open_folder
+from integration.doctor.plants_postgres import POSTGRES
 from integration.doctor.plants_redis import REDIS
 from integration.doctor.plants_settings import OTHER_FORMS, SETTINGS, Plant, planted
-from integration.doctor.scene import STRONG, Scene
-from reminders.operate.doctor.examine import CHECKS, refused
+from integration.doctor.pooler import pooler
+from integration.doctor.scene import STRONG, Scene, servers
+from reminders.embedded import running
+from reminders.ledger.database import driver_url
+from reminders.operate.doctor.examine import CHECKS
+from reminders.settings import Secret
 
 PLANTS = {**SETTINGS, **POSTGRES, **REDIS}
-ELSEWHERE = {"settings_refused", "postgres_standby", "transaction_pooling"}
-"""Planted by tests of their own."""
+BY_THEMSELVES = {"settings_refused", "postgres_standby", "transaction_pooling"}
+"""Planted by tests of their own, here and in test_doctor_command.py."""
+
+
+def test_where_nothing_is_wrong_every_check_is_made_and_silent(scene: Scene) -> None:
+    diagnosis = scene.look()
+
+    assert diagnosis.findings == []
+    assert diagnosis.skipped == []
 
 
 @pytest.mark.parametrize("name", PLANTS)
-def test_a_misconfiguration_is_found_by_its_own_check_which_is_silent_without_it(scene: Scene, name: str) -> None:
+def test_a_misconfiguration_is_found_by_its_own_check(scene: Scene, name: str) -> None:
     plant, besides = PLANTS[name]
-    healthy = scene.installation
-    assert scene.names() == set()
-
     with planted(plant, scene):
-        scene.alive() if name.startswith("queue") or name == "maintenance_unserved" else None
         assert scene.names() == {name, *besides}
 
-    scene.installation = healthy
-    scene.queues = [queue for queue in scene.queues if queue in {"scan", "deliver", "retry", "alone", "maintenance"}]
+
+@pytest.mark.parametrize(("name", "plant"), [(name, plant) for name, plants in OTHER_FORMS.items() for plant in plants])
+def test_its_other_forms_are_found_too(scene: Scene, name: str, plant: Plant) -> None:
+    with planted(plant, scene):
+        assert scene.names() == {name}
+
+
+def test_every_check_has_a_plant() -> None:
+    names = [check.name for check in CHECKS]
+    assert len(set(names)) == len(names) > 60
+    assert set(names) == {*PLANTS, *BY_THEMSELVES}
+
+
+def test_all_was_mended(scene: Scene) -> None:
+    assert scene.names() == set()
+
+
+def test_what_is_accepted_is_told_and_counts_for_nothing(scene: Scene) -> None:
+    scene.change(accept=("redis_idle_timeout",))
+    plant, _ = REDIS["redis_idle_timeout"]
+    with planted(plant, scene):
+        diagnosis = scene.look()
+
+    assert [(finding.check.name, finding.accepted) for finding in diagnosis.findings] == [("redis_idle_timeout", True)]
+    assert diagnosis.count("warning") == 0
+
+
+@pytest.mark.parametrize("name", ["postgres_unreachable", "redis_unreachable", "secret_embedded", "secret_weak"])
+def test_no_finding_shows_a_secret(scene: Scene, name: str) -> None:
+    with planted(PLANTS[name][0], scene):
+        (finding,) = scene.look().findings
+
+    shown = f"{finding} {scene.installation}"
+    for secret in (STRONG, "very-secret-word", "abababab"):
+        assert secret not in shown
+
+
+def test_a_standby_is_found(scene: Scene) -> None:
+    with open_folder() as home:
+        with servers(home):
+            pass
+        data = (home / "postgres").resolve() / "data"
+        signal = data / "standby.signal"
+        signal.touch()
+        os.chown(signal, data.stat().st_uid, data.stat().st_gid)
+        with running(home) as services:
+            scene.change(database_url=Secret(services.database_url))
+            assert scene.names() == {"postgres_standby", "beat_silent"}
+
+
+def test_a_pooler_that_hands_out_sessions_by_transaction_is_noticed(scene: Scene) -> None:
+    url = driver_url(scene.installation.settings.database_url.reveal())
+    path = Path(str(url.query["host"])) / f".s.PGSQL.{url.query['port']}"
+    with pooler(str(path)) as port:
+        pooled = url.set(drivername="postgresql", host="127.0.0.1", port=port, query={"sslmode": "disable"})
+        scene.change(database_url=Secret(pooled.render_as_string(hide_password=False)))
+        assert scene.names() == {"transaction_pooling"}
