@@ -140,7 +140,7 @@ def _tell(diagnosis: Diagnosis, passage: Passage | None, *, as_json: bool, wante
 def _print_findings(diagnosis: Diagnosis) -> None:
     for finding in diagnosis.findings:
         severity = _severity(finding)
-        print(f"{click.style(severity, fg=_COLOURS[severity])} {finding.check.name}: {for_people(finding.found)}")
+        click.echo(f"{click.style(severity, fg=_COLOURS[severity])} {finding.check.name}: {for_people(finding.found)}")
         print(f"  Must hold: {finding.check.meaning}")
         print(f"  To do: {finding.check.remedy}\n")
     made = len(CHECKS) - len(diagnosis.skipped)
