@@ -26,7 +26,7 @@ from reminders.celery_options import DELIVERY_QUEUES, broker_url
 from reminders.domain.errors import RemindersError, ServiceUnavailable, SettingsError
 from reminders.ledger.database import Database
 from reminders.ledger.schema_version import require_head
-from reminders.operate.doctor.check import Finding
+from reminders.operate.doctor.check import Finding, first_line
 from reminders.operate.doctor.start import fatal_of_broker, fatal_of_ledger
 from reminders.settings import Settings, load
 from reminders.supervised import hold_on
@@ -64,7 +64,7 @@ def check_ledger(settings: Settings) -> None:
         require_head(settings.database_url.reveal(), settings.schema)
     except SQLAlchemyError as error:
         cause = getattr(error, "orig", None) or error
-        first = str(cause).strip().partition("\n")[0]
+        first = first_line(cause)
         if isinstance(cause, InsufficientPrivilege):
             raise SettingsError(
                 f"The role of DATABASE_URL may not read the ledger: {first}\n"
@@ -77,7 +77,7 @@ def refuse(findings: Sequence[Finding]) -> None:
     """Mention what was accepted. Raises `SettingsError` with all that was not."""
     for finding in findings:
         if finding.accepted:
-            logger.warning("%s: %s. Accepted (REMINDERS_ACCEPT)", finding.check.name, finding.found)
+            logger.warning("ready.accepted: %s: %s", finding.check.name, finding.found)
     told = [f"{each.check.name}: {each.found}. {each.check.remedy}" for each in findings if not each.accepted]
     if told:
         raise SettingsError("\n".join(told))
@@ -88,7 +88,7 @@ def refuse_ledger(settings: Settings) -> None:
     try:
         findings = fatal_of_ledger(settings)
     except bootstrap.DATABASE_FAULTS as error:
-        raise LedgerAway(f"Postgres does not answer: {str(error).strip().partition(chr(10))[0]}") from error
+        raise LedgerAway(f"Postgres does not answer: {first_line(error)}") from error
     refuse(findings)
 
 
@@ -111,7 +111,7 @@ def await_(ask: Callable[[], None], waiting: str, pause: Callable[[float], objec
         except (ServiceUnavailable, LedgerAway, BrokerAway) as error:
             if monotonic() - said_at >= SAY_EVERY:
                 said_at = monotonic()
-                logger.warning("%s. %s", waiting, " ".join(str(error).split()))
+                logger.warning("ready.waiting: %s. %s", waiting, " ".join(str(error).split()))
         else:
             return
         pause(delay)
@@ -141,9 +141,10 @@ def check_worker(queues: Sequence[str]) -> None:
     try:
         check_ledger(settings)
         refuse_ledger(settings)
-        refuse_broker(settings)
-    except (LedgerAway, BrokerAway) as error:
+    except LedgerAway as error:
         logger.warning("%s. Tasks wait until it does", error)
+    with suppress(BrokerAway):  # Celery says so itself
+        refuse_broker(settings)
 
 
 def check_installation(settings: Settings) -> None:

@@ -64,6 +64,12 @@ def test_it_finds_nothing_wrong_sends_one_reminder_and_says_where_one_stalls(sta
     assert times == sorted(times)
     assert nothing_left(stack)
 
+    # Everybody connected says how long it leaves a message alone.
+    with environment(stack, REMINDERS_VISIBILITY="9m"):
+        code, told = doctor(stack)
+    assert (code, names(told)) == (3, ["visibility_differs"])
+    assert "here 540 s; 600 s at 127.0.0.1:" in told["findings"][0]["found"]
+
     # The workers sign with another secret.
     with environment(stack, REMINDERS_WEBHOOK_SECRET=STRONG[::-1]):
         code, told = doctor(stack, "--synthetic", "--within", "30s")

@@ -48,3 +48,8 @@ def listed(names: Collection[str], most: int = 5) -> str:
     shown = list(names)[:most]
     more = len(names) - len(shown)
     return ", ".join(shown) + (f" and {more} more" if more else "")
+
+
+def first_line(error: BaseException) -> str:
+    """What an error says first: drivers add hints that fill a screen."""
+    return str(error).strip().partition("\n")[0] or type(error).__name__

@@ -13,13 +13,13 @@ from sqlalchemy.exc import DBAPIError
 
 from reminders.broker.facts import BrokerFacts, read_broker
 from reminders.broker.link import BrokerAway
-from reminders.ledger.database import DATABASE_AWAY, Database
+from reminders.ledger.database import DATABASE_AWAY, Database, LockNotAvailable
 from reminders.ledger.keyring import Keyring
 from reminders.ledger.schema_version import head, standing
 from reminders.ledger.server_facts import ServerFacts, is_pooled_by_transaction, read_server
 from reminders.ledger.table_facts import RowFacts, TableFacts, read_rows, read_tables
 from reminders.operate.doctor.broker import BROKER, Broker
-from reminders.operate.doctor.check import Check, Facts, Finding, listed, look
+from reminders.operate.doctor.check import Check, Facts, Finding, first_line, listed, look
 from reminders.operate.doctor.installed import INSTALLED, read_installed
 from reminders.operate.doctor.lines import LINES, Lines, all_served
 from reminders.operate.doctor.procfile import PROCFILE, Procfile
@@ -61,6 +61,8 @@ CHECKS: tuple[Check[Any], ...] = (
 """Every check, in the order in which findings are told."""
 LINES_BY_DEFAULT = 4
 """Worker processes of the Procfile besides those of `deliver`, of which there are `REMINDERS_PROCESSES`."""
+PATIENCE_MS = 3000
+"""How long the doctor waits for a table that somebody has locked."""
 SECOND_LOOK = 3.0
 """Seconds before workers that seem to be missing are looked for again."""
 
@@ -162,7 +164,8 @@ def _ask_postgres(installation: Installation) -> _Asked:
     assert settings.database_url is not None
     url = settings.database_url.reveal()
     one, other = (
-        Database(url, schema=settings.schema, pool_size=1, application_name="reminders-doctor") for _ in range(2)
+        Database(url, schema=settings.schema, pool_size=1, application_name="reminders-doctor", patience_ms=PATIENCE_MS)
+        for _ in range(2)
     )
     asked = _Asked()
     try:
@@ -173,10 +176,10 @@ def _ask_postgres(installation: Installation) -> _Asked:
             asked.tables = read_tables(one)
         if asked.schema is not None and asked.schema.reached:
             asked.rows = read_rows(one)
-    except InsufficientPrivilege:
-        pass  # `rights_pipeline` tells which
+    except (InsufficientPrivilege, LockNotAvailable):
+        pass  # `rights_pipeline` tells which are lacking; what a migration has locked is not looked at
     except DATABASE_AWAY as error:
-        asked.away = _first_line(error)
+        asked.away = first_line(error)
     finally:
         one.close()
         other.close()
@@ -201,7 +204,7 @@ def _ask_redis(settings: Settings) -> tuple[str | None, BrokerFacts | None]:
             Event().wait(SECOND_LOOK)
             found = read_broker(settings)
     except BrokerAway as error:
-        return _first_line(error), None
+        return first_line(error), None
     return None, found
 
 
@@ -217,7 +220,3 @@ def _configured(installation: Installation, rows: RowFacts | None) -> Configured
         key_fingerprints=rows.key_fingerprints if rows is not None else (),
         own_fingerprints=Keyring(installation.settings.keys).fingerprints,
     )
-
-
-def _first_line(error: Exception) -> str:
-    return str(error).strip().partition("\n")[0] or type(error).__name__

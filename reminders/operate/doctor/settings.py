@@ -83,6 +83,12 @@ def _no_channel(configured: Configured) -> str | None:
     return listed(reasons) if reasons else "none is installed"
 
 
+def _only_log(configured: Configured) -> str | None:
+    if not configured.ready or not set(configured.ready) <= {"log"}:
+        return None
+    return "REMINDERS_WEBHOOK_SECRET, REMINDERS_SMTP_URL and REMINDERS_SMS_URL are not set: only `log` can send"
+
+
 def _channel(configured: Configured) -> str | None:
     if not configured.ready:
         return None
@@ -185,6 +191,13 @@ SETTINGS: tuple[Check[Configured], ...] = (
         "One channel at least can send.",
         "Set what it says: `REMINDERS_WEBHOOK_SECRET` for webhooks.",
         _no_channel,
+    ),
+    Check(
+        "secrets_missing",
+        "warning",
+        "What one channel besides `log` signs or logs in with is set.",
+        "Set `REMINDERS_WEBHOOK_SECRET`, or what the channel that you use asks for, as for the workers.",
+        _only_log,
     ),
     Check(
         "channel_not_ready",

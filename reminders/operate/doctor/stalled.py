@@ -21,7 +21,9 @@ def why_stalled(stage: str | None, seen: Followed, *, refused: str | None, serve
         )
     if seen.status == "held":
         return f"a pause holds it ({seen.held_for}): `reminders pause list`"
-    if seen.attempts and seen.attempts[-1].outcome != "delivered" and stage != "retried":
+    # The first call that comes is refused on purpose.
+    expected = 0 if stage == "called" else 1
+    if len(seen.attempts) > expected and seen.attempts[-1].outcome != "delivered":
         return _failed(seen)
     return _where(stage, seen, served)
 

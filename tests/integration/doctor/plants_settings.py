@@ -89,6 +89,12 @@ def no_channel(scene: Scene) -> Iterator[None]:
     yield
 
 
+def only_log(scene: Scene) -> Iterator[None]:
+    scene.change(webhook_secret=None)
+    scene.surround(ready=["log"], faults={"webhook": "no secret"})
+    yield
+
+
 def unchecked_certificate(scene: Scene) -> Iterator[None]:
     scene.change(redis_url=Secret("rediss://127.0.0.1:1/0?ssl_cert_reqs=none"))
     yield
@@ -105,6 +111,7 @@ SETTINGS: dict[str, tuple[Plant, set[str]]] = {
     "secret_weak": (settings(webhook_secret=Secret("abababababababababababab")), set()),
     "secret_embedded": (secret_of_the_home, set()),
     "channel_none": (no_channel, set()),
+    "secrets_missing": (only_log, set()),
     "private_destinations": (settings(allow_private=True), set()),
     "flower_password_missing": (settings(flower_auth=None), set()),
     "redis_certificate_unchecked": (unchecked_certificate, {"redis_unreachable"}),

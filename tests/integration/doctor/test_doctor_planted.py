@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from pathlib import Path
+from unittest.mock import patch
 
 import pytest
 
@@ -15,6 +16,7 @@ from integration.doctor.pooler import pooler
 from integration.doctor.scene import STRONG, Scene, servers
 from reminders.embedded import running
 from reminders.ledger.database import driver_url
+from reminders.operate.doctor import examine
 from reminders.operate.doctor.examine import CHECKS
 from reminders.settings import Secret
 
@@ -71,6 +73,16 @@ def test_no_finding_shows_a_secret(scene: Scene, name: str) -> None:
     shown = f"{finding} {scene.installation}"
     for secret in (STRONG, "very-secret-word", "abababab"):
         assert secret not in shown
+
+
+def test_a_table_that_is_locked_keeps_nobody_waiting(scene: Scene) -> None:
+    scene.sql("BEGIN; LOCK TABLE reminders.due IN ACCESS EXCLUSIVE MODE")
+    with patch.object(examine, "PATIENCE_MS", 50):
+        diagnosis = scene.look()
+    scene.sql("ROLLBACK")
+
+    assert diagnosis.findings == []
+    assert "beat_silent" in diagnosis.skipped
 
 
 def test_a_standby_is_found(scene: Scene) -> None:
