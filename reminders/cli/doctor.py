@@ -11,7 +11,7 @@ import click
 from reminders import bootstrap
 from reminders.cli.doctor_synthetic import Arrangement, print_passage, read_arrangement, send_synthetic
 from reminders.cli.printing import for_people, print_json
-from reminders.cli.session import command_settings, located
+from reminders.cli.session import command_settings, located, signals_unwind
 from reminders.cli.values import json_option
 from reminders.domain.errors import InvalidInput, SettingsError
 from reminders.embedded import attach
@@ -76,7 +76,7 @@ def doctor(
     except SettingsError as error:
         code = _tell(refused("; ".join(str(error).splitlines())), None, as_json=as_json)
     else:
-        with located(settings, broker=True) as (found, _):
+        with signals_unwind(), located(settings, broker=True) as (found, _):
             code = _examine(found, lines, arrangement, as_json=as_json)
     context.exit(code)
 

@@ -37,6 +37,8 @@ RETRY_DELAY = 2.0
 """Seconds between the two attempts, whatever the installation waits."""
 LEFT_BEHIND = 1800.0
 """Seconds after which rows of the tenant are those of a doctor that was killed: none has patience for so long."""
+ENDS_WITHIN = 5.0
+"""Seconds that a call which is under way has to end before the rows are left where they are."""
 _LOOK_EVERY = 0.05
 _PASSED = {"leased": ("leased",), "published": ("leased", "published"), "sending": ("leased", "published", "claimed")}
 """What a reminder has behind it in a state."""
@@ -191,10 +193,15 @@ def _follow(
 
 
 def _clear(database: Database, reminder: ScheduledReminder) -> bool:
-    """Cancel what is live and delete what has ended; False if rows stay."""
+    """Cancel what is live and delete what has ended; False if rows stay. A call under way has a few seconds to end."""
     try:
         with database.transaction() as connection:
             cancel(connection, database.schema, reminder.id)
-        return forget_if_ended(database, reminder.id, TENANT)
+        end = time.monotonic() + ENDS_WITHIN
+        while not forget_if_ended(database, reminder.id, TENANT):
+            if time.monotonic() > end:
+                return False
+            Event().wait(_LOOK_EVERY)
     except DATABASE_AWAY:
         return False
+    return True
