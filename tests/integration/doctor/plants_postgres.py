@@ -124,7 +124,7 @@ def other_encoding(scene: Scene) -> Iterator[None]:
     url = driver_url(scene.installation.settings.database_url.reveal()).set(database="latin", drivername="postgresql")
     scene.change(database_url=Secret(url.render_as_string(hide_password=False)))
     yield
-    scene.sql("DROP DATABASE latin")
+    scene.sql("DROP DATABASE latin WITH (FORCE)")
 
 
 def few_connections(scene: Scene) -> Iterator[None]:
