@@ -95,7 +95,7 @@ def _read_procfile(path: Path | None) -> Procfile | None:
 
 def _examine(settings: Settings, lines: Procfile | None, arrangement: Arrangement | None, *, as_json: bool) -> int:
     diagnosis = diagnose(_installation(settings, lines))
-    if arrangement is None or not diagnosis.reachable:
+    if arrangement is None or not diagnosis.may_send:
         return _tell(diagnosis, None, as_json=as_json, wanted=arrangement is not None)
     if not as_json:
         _print_findings(diagnosis)

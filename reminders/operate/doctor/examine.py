@@ -98,10 +98,10 @@ class Diagnosis:
         return sum(finding.check.severity == severity and not finding.accepted for finding in self.findings)
 
     @property
-    def reachable(self) -> bool:
-        """Whether both servers answered and the ledger is at this release's version."""
-        names = {finding.check.name for finding in self.findings}
-        return not names & {"postgres_unreachable", "redis_unreachable", "schema_behind", "settings_refused"}
+    def may_send(self) -> bool:
+        """Whether both servers answered, the ledger is at this release's version, and processes would start."""
+        away = {"postgres_unreachable", "redis_unreachable", "schema_behind"}
+        return not any(each.check.name in away or (each.check.at_start and not each.accepted) for each in self.findings)
 
 
 @dataclass(slots=True)
