@@ -7,7 +7,9 @@ it is a probe whatever the planner thinks of the tables, and one into an empty i
 from __future__ import annotations
 
 # The user by the name that stands for them since they were erased; null, and nothing is worked out, where nobody ever was.
-_ERASED_USER = """CASE WHEN (SELECT e.sole FROM {s}.erasure_key e WHERE e.sole) THEN {s}.erased_user(r.tenant_id, r.user_id) END"""
+_ERASED_USER = (
+    """CASE WHEN (SELECT e.sole FROM {s}.erasure_key e WHERE e.sole) THEN {s}.erased_user(r.tenant_id, r.user_id) END"""
+)
 
 # The standing suppression or refusing preference by its id, null if there is none. Of several preferences the narrowest
 # counts: kind and channel, then the kind, then the channel, then all; and one that was said after an erasure before one from

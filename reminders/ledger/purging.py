@@ -31,15 +31,20 @@ _OPEN = """(SELECT COALESCE(array_agg(l.virtualtransaction), '{}') FROM pg_locks
 
 _BEFORE_ALL = str(UUID(int=0))
 
+# What ended before this has been over for as long as its tenant has things kept; `age` is how long others have.
+_CUTOFF = """COALESCE((SELECT :cutoff + make_interval(secs => :age - p.keep) FROM {s}.retention_policies p
+                             WHERE p.tenant_id = r.tenant_id AND p.about = 'reminders'), :cutoff)"""
+
 # Of what is over: no person has yet to decide about it, and none has lately.
 # What its series has withdrawn may be wanted again, until its time is over.
-_LONG_ENDED = """r.status <> 'live' AND r.finished_at < :cutoff AND (r.withdrawn_at IS NULL OR r.due_at < :cutoff)
-      AND NOT EXISTS (SELECT 1 FROM {s}.due d WHERE d.id = r.id)
-      AND NOT EXISTS (SELECT 1 FROM {s}.dead_letters l
-                      WHERE l.reminder_id = r.id AND (l.state = 'open' OR l.closed_at >= :cutoff))"""
+_LONG_ENDED = f"""r.status <> 'live' AND r.finished_at < {_CUTOFF} AND (r.withdrawn_at IS NULL OR r.due_at < {_CUTOFF})
+      AND NOT EXISTS (SELECT 1 FROM {{s}}.due d WHERE d.id = r.id)
+      AND NOT EXISTS (SELECT 1 FROM {{s}}.dead_letters l
+                      WHERE l.reminder_id = r.id AND (l.state = 'open' OR l.closed_at >= {_CUTOFF}))"""
 
-# `marked` if the mark tells how it stands; `deletable` if, besides, nothing is open that was open before the mark.
-_STANDING = """SELECT r.*, COALESCE(m.same, false) AS marked, COALESCE(m.same AND p.settled_at IS NOT NULL, false) AS deletable
+# `marked` if the mark tells how it stands; `deletable` if, besides, nothing is open that was open before the mark: of passes
+# only settled ones are ever removed.
+_STANDING = """SELECT r.*, COALESCE(m.same, false) AS marked, COALESCE(m.same AND (p.id IS NULL OR p.settled_at IS NOT NULL), false) AS deletable
     FROM {s}.reminders r
     LEFT JOIN {s}.keys_seen k ON k.identity_key = r.identity_key
     LEFT JOIN {s}.purges p ON p.id = k.purge_id
@@ -98,16 +103,19 @@ WHERE settled_at IS NULL AND waits_for IS NOT NULL AND id NOT IN (SELECT id FROM
     {},
 )
 
+# The latest cutoff that any tenant has.
+_NEWEST = """GREATEST({1}, {1} + make_interval(secs => {0} - (SELECT min(keep) FROM {{s}}.retention_policies WHERE about = 'reminders')))"""
+
 LOCK = Statement(
     "purge_lock",
-    "SELECT reached::text FROM {s}.purges WHERE id = :id AND ended_at IS NULL FOR NO KEY UPDATE",
+    f"SELECT reached::text, {_NEWEST.format('older_than', 'cutoff')} FROM {{s}}.purges WHERE id = :id AND ended_at IS NULL FOR NO KEY UPDATE",
     {"id": "uuid"},
 )
 
 # Ids are in the order of creation, but for the clocks of those who made them: from where a whole page was created after
-# the cutoff, nothing has ended before it.
+# every tenant's cutoff, nothing has ended before it.
 PAGE = """page AS MATERIALIZED (
-    SELECT r.id, r.created_at < :cutoff AS old FROM {s}.reminders r
+    SELECT r.id, r.created_at < :newest AS old FROM {s}.reminders r
     WHERE r.id > :after
     ORDER BY r.id LIMIT :size
 )"""
@@ -124,7 +132,14 @@ WITH {PAGE}, held AS MATERIALIZED (
 SELECT (SELECT id::text FROM page ORDER BY id DESC LIMIT 1), (SELECT count(*) = :size AND bool_or(old) FROM page),
        ARRAY(SELECT id::text FROM held ORDER BY id)
 """,
-    {"after": "uuid", "cutoff": "timestamptz", "size": "integer", "room": "integer"},
+    {
+        "after": "uuid",
+        "cutoff": "timestamptz",
+        "newest": "timestamptz",
+        "age": "float8",
+        "size": "integer",
+        "room": "integer",
+    },
 )
 
 ACT = Statement(
@@ -168,7 +183,7 @@ SET reached = COALESCE(:reached, p.reached), marked = p.marked + counted.marked,
 FROM counted WHERE p.id = :purge
 RETURNING counted.marked, counted.purged
 """,
-    {"held": "uuid[]", "cutoff": "timestamptz", "purge": "uuid", "reached": "uuid", "more": "boolean"},
+    {"held": "uuid[]", "cutoff": "timestamptz", "age": "float8", "purge": "uuid", "reached": "uuid", "more": "boolean"},
 )
 
 COUNT = Statement(
@@ -180,7 +195,13 @@ SELECT (SELECT id::text FROM page ORDER BY id DESC LIMIT 1), (SELECT count(*) = 
        count(*) FILTER (WHERE NOT marked), count(*) FILTER (WHERE marked)
 FROM standing
 """,
-    {"after": "uuid", "cutoff": "timestamptz", "size": "integer"},
+    {"after": "uuid", "cutoff": "timestamptz", "newest": "timestamptz", "age": "float8", "size": "integer"},
+)
+
+NEWEST = Statement(
+    "purge_newest",
+    f"SELECT {_NEWEST.format(':age', ':cutoff')}",
+    {"age": "float8", "cutoff": "timestamptz"},
 )
 
 
@@ -190,6 +211,8 @@ class Pass:
 
     id: UUID
     cutoff: datetime
+    older_than: float
+    """Seconds."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -212,7 +235,7 @@ def join_pass(database: Database, older_than: float, now: datetime | None) -> Pa
     database.fetch(END_OTHERS, older_than=older_than)
     cutoff = cutoff_of(database, older_than, now)
     (row,) = database.fetch(JOIN, id=str(uuid7()), older_than=older_than, cutoff=cutoff)
-    return Pass(UUID(row[0]), row[1])
+    return Pass(UUID(row[0]), row[1], older_than)
 
 
 def settle(database: Database) -> int:
@@ -232,22 +255,25 @@ def step(database: Database, current: Pass, size: int, room: int) -> Step:
         found = run(LOCK, id=str(current.id))
         if not found:
             return Step(0, 0, more=False)
-        reached, more, held = run(HOLD, after=found[0][0] or _BEFORE_ALL, cutoff=current.cutoff, size=size, room=room)[
-            0
-        ]
+        came_to, newest = found[0]
+        age = {"cutoff": current.cutoff, "age": current.older_than}
+        after = came_to or _BEFORE_ALL
+        ((reached, more, held),) = run(HOLD, after=after, **age, newest=newest, size=size, room=room)
         if len(held) == room:
             reached, more = held[-1], True
-        given = {"cutoff": current.cutoff, "purge": str(current.id), "reached": reached, "more": bool(more)}
+        given = {**age, "purge": str(current.id), "reached": reached, "more": bool(more)}
         marked, purged = run(ACT, held=held, **given)[0]
         # Crash here: nothing of this step is committed, and the next run begins with it.
     return Step(marked, purged, bool(more))
 
 
-def count(database: Database, cutoff: datetime, size: int) -> tuple[int, int]:
+def count(database: Database, older_than: float, cutoff: datetime, size: int) -> tuple[int, int]:
     """How many reminders have long ended: not marked yet, and marked. Nothing is locked."""
     after, more, unmarked, marked = _BEFORE_ALL, True, 0, 0
+    age = {"cutoff": cutoff, "age": older_than}
+    newest = database.fetch(NEWEST, **age)[0][0]
     while more:
-        after, more, new, known = database.fetch(COUNT, after=after, cutoff=cutoff, size=size)[0]
+        after, more, new, known = database.fetch(COUNT, after=after, **age, newest=newest, size=size)[0]
         unmarked, marked = unmarked + new, marked + known
     return unmarked, marked
 

@@ -66,7 +66,7 @@ def purge(
 
 def rehearse(database: Database, older_than: float, *, now: datetime | None = None) -> Purged:
     """What `purge` would find now. Nothing is changed or locked."""
-    marked, purged = count(database, cutoff_of(database, older_than, now), LARGEST_SIZE)
+    marked, purged = count(database, older_than, cutoff_of(database, older_than, now), LARGEST_SIZE)
     return Purged(purged, marked, complete=True, waiting=0, months=[])
 
 

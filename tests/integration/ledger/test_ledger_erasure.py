@@ -188,7 +188,9 @@ def test_again_it_finds_nothing(world):
 def test_what_a_user_refuses_stays_refused_and_can_be_taken_back(world):
     scope = read_scope(tenant_id="tenant-a", user_id=USER)
     world.committed(add, "reminders", new_suppression(scope, reason=f"{ADDRESS} complained", source="mail", actor=USER))
-    world.committed(prefer, "reminders", "tenant-a", USER, kind="offer", channel=None, allowed=False, source="page", actor=USER)
+    world.committed(
+        prefer, "reminders", "tenant-a", USER, kind="offer", channel=None, allowed=False, source="page", actor=USER
+    )
     world.committed(change, "reminders", "tenant-a", USER, zone="Europe/Berlin")
     done = erased(world)
     assert left(world) == []
@@ -204,15 +206,25 @@ def test_what_a_user_refuses_stays_refused_and_can_be_taken_back(world):
     world.published()
     world.deliver(ScriptedProvider())(offer.id, offer.delivery_key)
     assert world.status(offer.id)[0] == "suppressed"
-    world.committed(prefer, "reminders", "tenant-a", USER, kind="offer", channel=None, allowed=True, source="page", actor=USER)
+    world.committed(
+        prefer, "reminders", "tenant-a", USER, kind="offer", channel=None, allowed=True, source="page", actor=USER
+    )
     assert world.status(delivered(world, kind="offer").id)[0] == "delivered"
     assert violations(world) == []
 
 
 def test_erased_twice_the_later_word_counts(world):
     for allowed in (False, True):
-        world.committed(prefer, "reminders", "tenant-a", USER, kind=None, channel=None, allowed=allowed, source="s", actor="a")
-        world.committed(add, "reminders", new_suppression(read_scope(tenant_id="tenant-a", user_id=USER, kind="offer"), reason="r", source="s", actor="a"))
+        world.committed(
+            prefer, "reminders", "tenant-a", USER, kind=None, channel=None, allowed=allowed, source="s", actor="a"
+        )
+        world.committed(
+            add,
+            "reminders",
+            new_suppression(
+                read_scope(tenant_id="tenant-a", user_id=USER, kind="offer"), reason="r", source="s", actor="a"
+            ),
+        )
         erased(world)
     assert world.status(delivered(world).id)[0] == "delivered"
     assert world.sql("SELECT count(*) FROM reminders.suppressions WHERE lifted_at IS NULL") == [(1,)]
