@@ -83,7 +83,10 @@ def remove_policy(database: Database, tenant: str, about: str) -> None:
 def policies(database: Database, tenant: str | None = None) -> list[RetentionPolicy]:
     """What tenants have said, by tenant."""
     found = database.fetch(LIST, tenant=tenant)
-    return [RetentionPolicy(*row[:-1], said_at=row[-1].astimezone(UTC)) for row in found]
+    return [
+        RetentionPolicy(whose, about, keep, reason, actor, said_at.astimezone(UTC))
+        for whose, about, keep, reason, actor, said_at in found
+    ]
 
 
 def _checked(about: str) -> str:

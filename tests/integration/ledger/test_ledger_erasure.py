@@ -3,20 +3,24 @@
 from __future__ import annotations
 
 import re
+import uuid
 from datetime import UTC, datetime, timedelta
 
 import pytest
 
 import reminders
 from integration.ledger.operators import why
+from integration.ledger.series_stage import NOON
 from integration.ledger.world import ScriptedProvider
 from reminders.domain.errors import Refused
 from reminders.domain.outcomes import Delivered, Rejected, Unknown
 from reminders.domain.suppressions import read_scope
+from reminders.ledger import series_changing
 from reminders.ledger.audit import AuditPolicy, audit
 from reminders.ledger.closing_letters import redrive
 from reminders.ledger.destinations import set_deduplicates
-from reminders.ledger.pausing import pause, read_scope as pause_scope
+from reminders.ledger.pausing import pause
+from reminders.ledger.pausing import read_scope as pause_scope
 from reminders.ledger.recipients import change, prefer
 from reminders.ledger.review import LetterFilter
 from reminders.ledger.suppressing import add, lift, new_suppression, suppressions
@@ -240,6 +244,53 @@ def test_a_suppression_of_the_address_holds(world):
     world.published()
     world.deliver(ScriptedProvider())(other.id, other.delivery_key)
     assert world.status(other.id)[0] == "suppressed"
+
+
+def test_series_and_calendars_are_not_left(world, stage):
+    series = stage.schedule(**hers(reference="pills"))
+    world.sql(
+        "INSERT INTO reminders.calendars (id, tenant_id, user_id, kind, channel, import_id) VALUES (gen_random_uuid(), 'tenant-a', %s, 'k', 'log', gen_random_uuid())",
+        USER,
+    )
+    world.sql(
+        "INSERT INTO reminders.calendar_entries SELECT id, 'k', 'u', '', 0, 'h', now(), gen_random_uuid() FROM reminders.calendars"
+    )
+    world.sql(
+        "INSERT INTO reminders.calendar_revisions SELECT id, 'u', '', false, 0, '', false FROM reminders.calendars"
+    )
+    done = erased(world)
+    assert [
+        done.touched[each] for each in ("reminders", "series", "calendars", "calendar_entries", "calendar_revisions")
+    ] == [1] * 5
+    assert left(world) == []
+    assert violations(world) == []
+    again, created = stage.committed(
+        series_changing.schedule, stage.request(**hers(reference="pills", rule="FREQ=WEEKLY")), now=NOON
+    )
+    assert (again.id, again.status, created) == (series.id, "cancelled", False)
+    assert world.sql("SELECT count(*) FROM reminders.due") == [(0,)]
+
+
+def test_what_shadow_decided_and_a_kept_file_say_are_erased(world):
+    made = world.schedule(**hers())
+    shadowed = """INSERT INTO reminders.shadow_deliveries (delivery_key, reminder_id, tenant_id, user_id, kind, channel, reference, slot, destination_id,
+                      decision, why, due_at, decided_at, lateness)
+                  SELECT delivery_key, id, tenant_id, user_id, kind, channel, reference, slot, destination_id, 'refused', %s, due_at, now(), '1 s'
+                  FROM reminders.reminders"""
+    world.sql(shadowed, f"no {ADDRESS}")
+    for number, status in enumerate(("done", "receiving")):
+        file = """INSERT INTO reminders.reconciliation_files (id, source, name, status, sha256, header, actor)
+                  VALUES (%s, 's', 'f', %s, %s, 'id,mail', 'a')"""
+        world.sql(file, str(uuid.UUID(int=number)), status, bytes(32))
+        page = "INSERT INTO reminders.reconciliation_file_pages VALUES (%s, 1, 1, 1, %s)"
+        world.sql(page, str(uuid.UUID(int=number)), f'1,"{ADDRESS}"\n'.encode())
+    done = erased(world)
+    assert (done.complete, done.files_in_use) == (False, 1)
+    world.sql("UPDATE reminders.reconciliation_files SET status = 'done'")
+    done = erased(world)
+    assert (done.complete, done.touched["reconciliation_files"], done.touched["shadow_deliveries"]) == (True, 2, 1)
+    assert world.status(made.id)[0] == "cancelled"
+    assert left(world) == []
 
 
 def test_words_of_operators_that_name_her_go_and_others_stay(world):

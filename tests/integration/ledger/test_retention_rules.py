@@ -7,8 +7,10 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
+from integration.ledger.series_stage import NOON
 from integration.ledger.world import ScriptedProvider
-from reminders.domain.errors import InvalidInput, NotFound
+from reminders.domain.errors import InvalidInput, NotFound, Refused
+from reminders.ledger import series_changing
 from reminders.ledger.audit import AuditPolicy, audit
 from reminders.ledger.retention_policies import policies, remove_policy, set_policy
 from reminders.ledger.retention_rules import GOES, STAYS, WITH_OTHERS
@@ -146,9 +148,36 @@ def test_out_of_time_the_rest_is_left_and_cut_off_it_goes_on(world, monkeypatch)
 
 
 def test_a_series_that_is_over_keeps_only_that_it_was_there(world, stage):
-    from integration.ledger.series_stage import DAILY  # noqa: PLC0415
+    series = stage.schedule(data={"note": "secret"})
+    stage.committed(series_changing.cancel, series.id, now=NOON)
+    world.sql("UPDATE reminders.series SET changed_at = now() - interval '50 days'")
+    assert others(world).gone == {}
+    world.sql("DELETE FROM reminders.due")
+    world.sql("DELETE FROM reminders.reminders")
+    assert others(world).gone == {"series": 1}
+    assert world.sql("SELECT user_id, destination, data, rule FROM reminders.series") == [("purged", "", {}, None)]
+    assert others(world).gone == {}
+    again, created = stage.committed(series_changing.schedule, stage.request(), now=NOON)
+    assert (again.id, again.status, created) == (series.id, "cancelled", False)
+    with pytest.raises(Refused, match="cancelled"):
+        stage.edit(series, NOON, rule="FREQ=WEEKLY")
+    assert world.sql("SELECT count(*) FROM reminders.reminders") == [(0,)]
 
-    pytest.skip(str(DAILY))
+
+def test_skips_and_calendars_go_once_their_time_is_over(world, stage):
+    series = stage.schedule()
+    skip = "INSERT INTO reminders.series_skips (series_id, recurrence_id, due_at, lateness, reason, skipped_at) VALUES (%s, %s, {0}, '1 s', 'cap', {0})"
+    for number, days in enumerate((11, 13)):
+        world.sql(skip.format(ago(days)), str(series.id), f"turn-{number}")
+    put(world, "calendars", 1, ago(50))
+    entry = """INSERT INTO reminders.calendar_entries (calendar_id, entry_key, uid_key, recurrence_id, sequence, content_hash, due_at, reminder_id)
+               SELECT id, %s, '\\x01', '', 0, '\\x01', {0}, %s FROM reminders.calendars"""
+    world.sql(entry.format(ago(-50)), b"later", str(uuid.uuid4()))
+    world.sql(entry.format(ago(50)), b"over", str(uuid.uuid4()))
+    world.sql(entry.format(ago(50)), b"kept", str(stage.id_of(series, stage.rows(series)[0][0])))
+    assert others(world).gone == {"series_skips": 1, "calendar_entries": 1}
+    world.sql("DELETE FROM reminders.calendar_entries")
+    assert others(world).gone == {"calendars": 1}
 
 
 def test_a_destination_stays_while_a_reminder_has_it_and_while_an_operator_has_set_it(world):
