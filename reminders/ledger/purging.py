@@ -13,14 +13,18 @@ from functools import partial
 from typing import Any
 from uuid import UUID
 
+from psycopg2.errors import QueryCanceled
+
 from reminders.domain.identity import uuid7
 from reminders.ledger.caller import fetch
 from reminders.ledger.database import Database, Row
 from reminders.ledger.statement import Statement
 
 # Each statement of a step must see what was committed before the locks of the one before it were had, whatever the
-# database's default is.
-_BEGIN = "SET TRANSACTION ISOLATION LEVEL READ COMMITTED; SET LOCAL enable_seqscan = off; SET LOCAL enable_bitmapscan = off; SET LOCAL jit = off"
+# database's default is. What a crash of the server takes back of a step it takes back of all later ones as well, and they are
+# done again: its locks need not be held until the disk has it.
+_BEGIN = """SET TRANSACTION ISOLATION LEVEL READ COMMITTED; SET LOCAL synchronous_commit = off;
+SET LOCAL enable_seqscan = off; SET LOCAL enable_bitmapscan = off; SET LOCAL jit = off"""
 
 # The transactions that are open now in this database, other than ours and those of autovacuum, which schedules nothing.
 # Unlike `pg_stat_activity`, `pg_locks` shows them to every role, and each has the lock on its own virtual id from before its
@@ -29,7 +33,7 @@ _OPEN = """(SELECT COALESCE(array_agg(l.virtualtransaction), '{}') FROM pg_locks
            WHERE l.locktype = 'virtualxid' AND l.pid <> pg_backend_pid() AND a.datname = current_database()
              AND a.backend_type IS DISTINCT FROM 'autovacuum worker')"""
 
-_BEFORE_ALL = str(UUID(int=0))
+BEFORE_ALL = str(UUID(int=0))
 
 # What ended before this has been over for as long as its tenant has things kept; `age` is how long others have.
 _CUTOFF = """COALESCE((SELECT :cutoff + make_interval(secs => :age - p.keep) FROM {s}.retention_policies p
@@ -37,14 +41,14 @@ _CUTOFF = """COALESCE((SELECT :cutoff + make_interval(secs => :age - p.keep) FRO
 
 # Of what is over: no person has yet to decide about it, and none has lately.
 # What its series has withdrawn may be wanted again, until its time is over.
-_LONG_ENDED = f"""r.status <> 'live' AND r.finished_at < {_CUTOFF} AND (r.withdrawn_at IS NULL OR r.due_at < {_CUTOFF})
+LONG_ENDED = f"""r.status <> 'live' AND r.finished_at < {_CUTOFF} AND (r.withdrawn_at IS NULL OR r.due_at < {_CUTOFF})
       AND NOT EXISTS (SELECT 1 FROM {{s}}.due d WHERE d.id = r.id)
       AND NOT EXISTS (SELECT 1 FROM {{s}}.dead_letters l
                       WHERE l.reminder_id = r.id AND (l.state = 'open' OR l.closed_at >= {_CUTOFF}))"""
 
 # `marked` if the mark tells how it stands; `deletable` if, besides, nothing is open that was open before the mark: of passes
 # only settled ones are ever removed.
-_STANDING = """SELECT r.*, COALESCE(m.same, false) AS marked, COALESCE(m.same AND (p.id IS NULL OR p.settled_at IS NOT NULL), false) AS deletable
+STANDING = """SELECT r.*, COALESCE(m.same, false) AS marked, COALESCE(m.same AND (p.id IS NULL OR p.settled_at IS NOT NULL), false) AS deletable
     FROM {s}.reminders r
     LEFT JOIN {s}.keys_seen k ON k.identity_key = r.identity_key
     LEFT JOIN {s}.purges p ON p.id = k.purge_id
@@ -104,11 +108,11 @@ WHERE settled_at IS NULL AND waits_for IS NOT NULL AND id NOT IN (SELECT id FROM
 )
 
 # The latest cutoff that any tenant has.
-_NEWEST = """GREATEST({1}, {1} + make_interval(secs => {0} - (SELECT min(keep) FROM {{s}}.retention_policies WHERE about = 'reminders')))"""
+LATEST_CUTOFF = """GREATEST({1}, {1} + make_interval(secs => {0} - (SELECT min(keep) FROM {{s}}.retention_policies WHERE about = 'reminders')))"""
 
 LOCK = Statement(
     "purge_lock",
-    f"SELECT reached::text, {_NEWEST.format('older_than', 'cutoff')} FROM {{s}}.purges WHERE id = :id AND ended_at IS NULL FOR NO KEY UPDATE",
+    f"SELECT reached::text, {LATEST_CUTOFF.format('older_than', 'cutoff')} FROM {{s}}.purges WHERE id = :id AND ended_at IS NULL FOR NO KEY UPDATE",
     {"id": "uuid"},
 )
 
@@ -125,7 +129,7 @@ HOLD = Statement(
     f"""
 WITH {PAGE}, held AS MATERIALIZED (
     SELECT r.id FROM {{s}}.reminders r
-    WHERE r.id = ANY(ARRAY(SELECT id FROM page WHERE old)) AND {_LONG_ENDED}
+    WHERE r.id = ANY(ARRAY(SELECT id FROM page WHERE old)) AND {LONG_ENDED}
     ORDER BY r.id LIMIT :room
     FOR UPDATE SKIP LOCKED
 )
@@ -146,8 +150,8 @@ ACT = Statement(
     "purge_act",
     f"""
 WITH ended AS MATERIALIZED (
-    {_STANDING}
-    WHERE r.id = ANY(:held) AND {_LONG_ENDED}
+    {STANDING}
+    WHERE r.id = ANY(:held) AND {LONG_ENDED}
 ), marked AS (
     INSERT INTO {{s}}.keys_seen AS k
         (identity_key, request_hash, reminder_id, delivery_key, version, due_at, status, finished_at, purge_id)
@@ -186,33 +190,9 @@ RETURNING counted.marked, counted.purged
     {"held": "uuid[]", "cutoff": "timestamptz", "age": "float8", "purge": "uuid", "reached": "uuid", "more": "boolean"},
 )
 
-COUNT = Statement(
-    "purge_count",
-    f"""
-WITH {PAGE}, standing AS ({_STANDING}
-    WHERE r.id = ANY(ARRAY(SELECT id FROM page WHERE old)) AND {_LONG_ENDED})
-SELECT (SELECT id::text FROM page ORDER BY id DESC LIMIT 1), (SELECT count(*) = :size AND bool_or(old) FROM page),
-       count(*) FILTER (WHERE NOT marked), count(*) FILTER (WHERE marked)
-FROM standing
-""",
-    {"after": "uuid", "cutoff": "timestamptz", "newest": "timestamptz", "age": "float8", "size": "integer"},
-)
 
-NEWEST = Statement(
-    "purge_newest",
-    f"SELECT {_NEWEST.format(':age', ':cutoff')}",
-    {"age": "float8", "cutoff": "timestamptz"},
-)
-
-
-@dataclass(frozen=True, slots=True)
-class Pass:
-    """One pass over the reminders, which several runs and processes may carry out between them."""
-
-    id: UUID
-    cutoff: datetime
-    older_than: float
-    """Seconds."""
+class StepTooSlow(Exception):
+    """A step took longer than it was given, and nothing of it is done."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -245,11 +225,21 @@ def settle(database: Database) -> int:
     return waiting
 
 
-def step(database: Database, current: Pass, size: int, room: int) -> Step:
+def step(database: Database, current: Pass, size: int, room: int, longest_ms: int | None = None) -> Step:
     """Look at the next `size` reminders of the pass: mark those that have long ended, delete those marked long enough.
 
-    At most `room` of them; the next step goes on behind the last.
+    At most `room` of them; the next step goes on behind the last. Raises `StepTooSlow` where that, once they are locked, takes longer
+    than `longest_ms`.
     """
+    try:
+        return _step(database, current, size, room, longest_ms)
+    except QueryCanceled as error:
+        if longest_ms is None:
+            raise
+        raise StepTooSlow from error
+
+
+def _step(database: Database, current: Pass, size: int, room: int, longest_ms: int | None) -> Step:
     with database.transaction() as connection:
         run = _begun(database, connection)
         found = run(LOCK, id=str(current.id))
@@ -257,25 +247,17 @@ def step(database: Database, current: Pass, size: int, room: int) -> Step:
             return Step(0, 0, more=False)
         came_to, newest = found[0]
         age = {"cutoff": current.cutoff, "age": current.older_than}
-        after = came_to or _BEFORE_ALL
+        after = came_to or BEFORE_ALL
         ((reached, more, held),) = run(HOLD, after=after, **age, newest=newest, size=size, room=room)
         if len(held) == room:
             reached, more = held[-1], True
+        if longest_ms is not None:
+            with connection.cursor() as cursor:
+                cursor.execute(f"SET LOCAL statement_timeout = {int(longest_ms)}")
         given = {**age, "purge": str(current.id), "reached": reached, "more": bool(more)}
         marked, purged = run(ACT, held=held, **given)[0]
         # Crash here: nothing of this step is committed, and the next run begins with it.
     return Step(marked, purged, bool(more))
-
-
-def count(database: Database, older_than: float, cutoff: datetime, size: int) -> tuple[int, int]:
-    """How many reminders have long ended: not marked yet, and marked. Nothing is locked."""
-    after, more, unmarked, marked = _BEFORE_ALL, True, 0, 0
-    age = {"cutoff": cutoff, "age": older_than}
-    newest = database.fetch(NEWEST, **age)[0][0]
-    while more:
-        after, more, new, known = database.fetch(COUNT, after=after, **age, newest=newest, size=size)[0]
-        unmarked, marked = unmarked + new, marked + known
-    return unmarked, marked
 
 
 def _begun(database: Database, connection: Any) -> Callable[..., list[Row]]:
