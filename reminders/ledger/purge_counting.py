@@ -27,16 +27,6 @@ NEWEST = Statement(
 )
 
 
-@dataclass(frozen=True, slots=True)
-class Pass:
-    """One pass over the reminders, which several runs and processes may carry out between them."""
-
-    id: UUID
-    cutoff: datetime
-    older_than: float
-    """Seconds."""
-
-
 def count(database: Database, older_than: float, cutoff: datetime, size: int) -> tuple[int, int]:
     """How many reminders have long ended: not marked yet, and marked. Nothing is locked."""
     after, more, unmarked, marked = BEFORE_ALL, True, 0, 0

@@ -191,6 +191,16 @@ RETURNING counted.marked, counted.purged
 )
 
 
+@dataclass(frozen=True, slots=True)
+class Pass:
+    """One pass over the reminders, which several runs and processes may carry out between them."""
+
+    id: UUID
+    cutoff: datetime
+    older_than: float
+    """Seconds."""
+
+
 class StepTooSlow(Exception):
     """A step took longer than it was given, and nothing of it is done."""
 
