@@ -238,8 +238,8 @@ def settle(database: Database) -> int:
 def step(database: Database, current: Pass, size: int, room: int, longest_ms: int | None = None) -> Step:
     """Look at the next `size` reminders of the pass: mark those that have long ended, delete those marked long enough.
 
-    At most `room` of them; the next step goes on behind the last. Raises `StepTooSlow` where that, once they are locked, takes longer
-    than `longest_ms`.
+    At most `room` of them; the next step goes on behind the last. Raises `StepTooSlow` where locking them, or what is done
+    with them then, takes longer than `longest_ms`.
     """
     try:
         return _step(database, current, size, room, longest_ms)
@@ -258,12 +258,12 @@ def _step(database: Database, current: Pass, size: int, room: int, longest_ms: i
         came_to, newest = found[0]
         age = {"cutoff": current.cutoff, "age": current.older_than}
         after = came_to or BEFORE_ALL
-        ((reached, more, held),) = run(HOLD, after=after, **age, newest=newest, size=size, room=room)
-        if len(held) == room:
-            reached, more = held[-1], True
         if longest_ms is not None:
             with connection.cursor() as cursor:
                 cursor.execute(f"SET LOCAL statement_timeout = {int(longest_ms)}")
+        ((reached, more, held),) = run(HOLD, after=after, **age, newest=newest, size=size, room=room)
+        if len(held) == room:
+            reached, more = held[-1], True
         given = {**age, "purge": str(current.id), "reached": reached, "more": bool(more)}
         marked, purged = run(ACT, held=held, **given)[0]
         # Crash here: nothing of this step is committed, and the next run begins with it.

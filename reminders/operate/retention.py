@@ -15,8 +15,9 @@ PATIENCE = 2.0
 """Seconds for which a run waits for transactions that are older than the marks it would delete by."""
 LONG_STEP, SHORT_STEP = 0.03, 0.01
 """Seconds that a step may hold its rows; beyond the first the next one is smaller, below the second larger."""
-LONGEST_MS = 60
-"""Milliseconds after which a step that has its rows is broken off, and tried again with fewer; a smallest one is not."""
+LONGEST_MS = 45
+"""Milliseconds after which a step is broken off that still locks its rows, or works on them, and tried again with fewer; a smallest
+one is not."""
 FIRST_SIZE, SMALLEST_SIZE, LARGEST_SIZE = 100, 20, 1000
 """Reminders that a step looks at."""
 
