@@ -96,6 +96,10 @@ class Settings:
     dedup_window: float = 7 * 86400.0
     grace: float = 20.0
     retention: float = 90 * 86400.0
+    evidence_keep: float = 1096 * 86400.0
+    """Seconds for which is kept what people have said and done, once it no longer stands."""
+    allow_erase_tasks: bool = False
+    """Whether users are erased, and things purged before their time, by tasks over the broker."""
     processes: int = 2
     concurrency: int = 32
     webhook_secret: Secret | None = None
@@ -170,6 +174,8 @@ _PARSERS: dict[str, Callable[[str], Any]] = {
     "dedup_window": seconds(1, _YEAR),
     "grace": seconds(1, 3600),
     "retention": seconds(SHORTEST_RETENTION, 100 * _YEAR),
+    "evidence_keep": seconds(30 * SHORTEST_RETENTION, 100 * _YEAR),
+    "allow_erase_tasks": switch,
     "processes": whole(1, 64),
     "concurrency": whole(1, 1000),
     "webhook_secret": _secret(long_secret),
