@@ -36,7 +36,13 @@ app = Celery(
     "reminders",
     set_as_current=False,
     amqp="reminders.broker.transport:AMQP",
-    include=["reminders.tasks", "reminders.management_tasks", "reminders.control_tasks", "reminders.reconcile_tasks"],
+    include=[
+        "reminders.tasks",
+        "reminders.management_tasks",
+        "reminders.control_tasks",
+        "reminders.erasure_tasks",
+        "reminders.reconcile_tasks",
+    ],
 )
 
 

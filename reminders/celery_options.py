@@ -19,6 +19,8 @@ QUEUES = ("scan", "deliver", "retry", "alone", "maintenance")
 DELIVERY_QUEUES = ("deliver", "retry", "alone")
 KEY_PREFIX = "reminders:"
 """Begins every Redis key of ours, kombu's included."""
+CLIENT_NAME = "reminders"
+"""Begins the name of every connection of ours to Redis; the visibility timeout follows, so that `doctor` sees everybody's."""
 SCAN_TASK = "reminders.scan_due"
 WOKEN_BY_WATCH = "woken_by_watch"
 """The header of a scan message that a scanner sent itself. Beat's have none, as those of earlier releases."""
@@ -120,7 +122,7 @@ def transport_options(settings: Settings) -> dict[str, Any]:
         # kombu's 10 made acknowledgements fail under 64 threads. Connections are opened when needed only.
         "max_connections": 2 * settings.concurrency + 32,
         # Shows in CLIENT LIST whose connection it is.
-        "client_name": "reminders",
+        "client_name": f"{CLIENT_NAME}/{int(settings.visibility)}",
     }
 
 

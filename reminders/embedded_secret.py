@@ -77,6 +77,17 @@ def development_secret(home: Path) -> Secret:
     return _kept_or_made(home, _SIGNING)[0]
 
 
+def kept_at_home(home: Path) -> dict[str, Secret]:
+    """What is kept in the home folder for development, by the name of the setting that replaces it; nothing is made."""
+    found = {}
+    for kept in (_SIGNING, _ENCRYPTING):
+        with suppress(OSError):
+            text = _read(home.expanduser() / kept.file_name)
+            if text:
+                found[PREFIX + kept.setting] = Secret(text)
+    return found
+
+
 def _kept_or_made(home: Path, kept: _Kept) -> tuple[Secret, bool]:
     """What is kept, and whether it was made just now."""
     home = home.expanduser()

@@ -57,7 +57,7 @@ def worker_children(
 
 
 def readiness_child(queues: Sequence[str]) -> Child:
-    """What runs before the workers of `queues`: it ends when they can do their work. (The parent itself stays small.)"""
+    """What runs before the workers of `queues`, or before beat: it ends when they can do their work. (The parent itself stays small.)"""
     return Child("ready", (sys.executable, "-m", "reminders.readiness", *dict.fromkeys(queues)))
 
 

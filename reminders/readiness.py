@@ -1,7 +1,9 @@
 """Whether a worker line can do its work: asked before its workers start, and by each worker about itself.
 
-A worker that delivers refuses to start only when no channel at all can send. A ledger that is away or behind is waited
-for: a release that migrates it may still be running, and a worker that ended meanwhile would only be started again.
+A worker that delivers refuses to start when no channel at all can send, and every line when the doctor finds something
+without which a guarantee would not hold (`reminders.operate.doctor.start`). Postgres or Redis that is away, and a ledger that
+is behind, are waited for, with growing pauses: a release that migrates may still be running, and a process that ended
+meanwhile would only be started again.
 """
 
 from __future__ import annotations
@@ -10,24 +12,30 @@ import logging
 import os
 import sys
 from collections.abc import Callable, Sequence
+from contextlib import suppress
+from functools import partial
 from threading import Event
 from time import monotonic
 
+from psycopg2.errors import InsufficientPrivilege
 from sqlalchemy.exc import SQLAlchemyError
 
 from reminders import bootstrap
+from reminders.broker.link import BrokerAway
 from reminders.celery_options import DELIVERY_QUEUES, broker_url
 from reminders.domain.errors import RemindersError, ServiceUnavailable, SettingsError
 from reminders.ledger.database import Database
 from reminders.ledger.schema_version import require_head
-from reminders.settings import Settings
+from reminders.operate.doctor.check import Finding, first_line
+from reminders.operate.doctor.start import fatal_of_broker, fatal_of_ledger
+from reminders.settings import Settings, load
 from reminders.supervised import hold_on
 
 logger = logging.getLogger(__name__)
 
 FIRST_PAUSE = 1.0
 LONGEST_PAUSE = 15.0
-"""Seconds between two looks at a ledger that is not ready; doubled from the first to the longest."""
+"""Seconds between two looks at a server that is not ready; doubled from the first to the longest."""
 SAY_EVERY = 60.0
 
 
@@ -56,21 +64,54 @@ def check_ledger(settings: Settings) -> None:
         require_head(settings.database_url.reveal(), settings.schema)
     except SQLAlchemyError as error:
         cause = getattr(error, "orig", None) or error
-        first = str(cause).strip().partition("\n")[0]
+        first = first_line(cause)
+        if isinstance(cause, InsufficientPrivilege):
+            raise SettingsError(
+                f"The role of DATABASE_URL may not read the ledger: {first}\n"
+                "Let the role that migrates run the workers, or grant it the rights; `reminders doctor` says which"
+            ) from error
         raise LedgerAway(f"Postgres does not answer: {first}") from error
 
 
-def await_ledger(settings: Settings, pause: Callable[[float], object] | None = None) -> None:
-    """Return once the ledger is at this release's version; say once a minute what it is waited for."""
+def refuse(findings: Sequence[Finding]) -> None:
+    """Mention what was accepted. Raises `SettingsError` with all that was not."""
+    for finding in findings:
+        if finding.accepted:
+            logger.warning("ready.accepted: %s: %s", finding.check.name, finding.found)
+    told = [f"{each.check.name}: {each.found}. {each.check.remedy}" for each in findings if not each.accepted]
+    if told:
+        raise SettingsError("\n".join(told))
+
+
+def refuse_ledger(settings: Settings) -> None:
+    """Raise `SettingsError` for what is fatal about Postgres or the ledger's tables, `LedgerAway` if it does not answer."""
+    try:
+        findings = fatal_of_ledger(settings)
+    except bootstrap.DATABASE_FAULTS as error:
+        raise LedgerAway(f"Postgres does not answer: {first_line(error)}") from error
+    refuse(findings)
+
+
+def refuse_broker(settings: Settings) -> None:
+    """Raise `SettingsError` for what is fatal about Redis, `BrokerAway` if it does not answer."""
+    try:
+        findings = fatal_of_broker(settings)
+    except BrokerAway as error:
+        raise BrokerAway(f"Redis does not answer: {error}") from error
+    refuse(findings)
+
+
+def await_(ask: Callable[[], None], waiting: str, pause: Callable[[float], object] | None = None) -> None:
+    """Return once `ask` finds its server ready; say once a minute that one is `waiting`, and why."""
     pause = pause or Event().wait
     delay, said_at = FIRST_PAUSE, float("-inf")
     while True:
         try:
-            check_ledger(settings)
-        except (ServiceUnavailable, LedgerAway) as error:
+            ask()
+        except (ServiceUnavailable, LedgerAway, BrokerAway) as error:
             if monotonic() - said_at >= SAY_EVERY:
                 said_at = monotonic()
-                logger.warning("Workers wait for the ledger. %s", " ".join(str(error).split()))
+                logger.warning("ready.waiting: %s. %s", waiting, " ".join(str(error).split()))
         else:
             return
         pause(delay)
@@ -99,19 +140,37 @@ def check_worker(queues: Sequence[str]) -> None:
     check_channels(settings, queues)
     try:
         check_ledger(settings)
+        refuse_ledger(settings)
     except LedgerAway as error:
         logger.warning("%s. Tasks wait until it does", error)
+    with suppress(BrokerAway):  # Celery says so itself
+        refuse_broker(settings)
+
+
+def check_installation(settings: Settings) -> None:
+    """Raise `SettingsError` for what no process would start with; a server that is away is passed over."""
+    for refuse_one in (refuse_ledger, refuse_broker):
+        with suppress(LedgerAway, BrokerAway):
+            refuse_one(settings)
 
 
 def main(queues: Sequence[str]) -> int:
-    """`python -m reminders.readiness QUEUE...`: ends with 0 when workers of `queues` may start, with 1 if they must not."""
+    """`python -m reminders.readiness [QUEUE...]`: ends with 0 when the line may start, with 1 if it must not.
+
+    Without queues it is a line that needs the broker alone, as beat does.
+    """
     hold_on(os.environ)
     logging.basicConfig(level=logging.INFO, format="%(asctime)s ready: %(message)s")
     try:
-        settings = bootstrap.installation()
-        check_channels(settings, queues)
-        await_ledger(settings)
-        tell_ledger(settings)
+        if queues:
+            settings = bootstrap.installation()
+            check_channels(settings, queues)
+            await_(partial(check_ledger, settings), "Workers wait for the ledger")
+            await_(partial(refuse_ledger, settings), "Workers wait for the ledger")
+            tell_ledger(settings)
+        else:
+            settings = load()
+        await_(partial(refuse_broker, settings), "This line waits for Redis")
     except RemindersError as error:
         print(error, file=sys.stderr)  # noqa: T201
         return 1

@@ -26,6 +26,7 @@ from reminders.settings_values import (
     gateway_url,
     host_token,
     long_secret,
+    names,
     or_never,
     schema,
     seconds,
@@ -95,6 +96,10 @@ class Settings:
     dedup_window: float = 7 * 86400.0
     grace: float = 20.0
     retention: float = 90 * 86400.0
+    evidence_keep: float = 1096 * 86400.0
+    """Seconds for which is kept what people have said and done, once it no longer stands."""
+    allow_erase_tasks: bool = False
+    """Whether users are erased, and things purged before their time, by tasks over the broker."""
     processes: int = 2
     concurrency: int = 32
     webhook_secret: Secret | None = None
@@ -114,6 +119,8 @@ class Settings:
     """The configuration of reconciliation, a TOML file."""
     reconcile_token: Secret | None = None
     reconcile_keep: float = 730 * 86400.0
+    accept: tuple[str, ...] = ()
+    """Findings of `reminders doctor` that an operator has accepted, by name: they stop nothing."""
     extras: tuple[tuple[str, Secret], ...] = ()
     """What other packages' providers are set up with: the variables `REMINDERS_X_*`, by the rest of their names."""
 
@@ -167,6 +174,8 @@ _PARSERS: dict[str, Callable[[str], Any]] = {
     "dedup_window": seconds(1, _YEAR),
     "grace": seconds(1, 3600),
     "retention": seconds(SHORTEST_RETENTION, 100 * _YEAR),
+    "evidence_keep": seconds(30 * SHORTEST_RETENTION, 100 * _YEAR),
+    "allow_erase_tasks": switch,
     "processes": whole(1, 64),
     "concurrency": whole(1, 1000),
     "webhook_secret": _secret(long_secret),
@@ -184,6 +193,7 @@ _PARSERS: dict[str, Callable[[str], Any]] = {
     "reconcile": file_name,
     "reconcile_token": _secret(host_token),
     "reconcile_keep": seconds(30 * SHORTEST_RETENTION, 100 * _YEAR),
+    "accept": names,
 }
 
 

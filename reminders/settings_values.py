@@ -64,6 +64,15 @@ def schema(text: str) -> str:
     return text
 
 
+def names(text: str) -> tuple[str, ...]:
+    """Lower-case names with commas or blanks between."""
+    found = tuple(filter(None, re.split(r"[,\s]+", text)))
+    for name in found:
+        if not re.fullmatch(r"[a-z][a-z0-9_]{0,60}", name, re.ASCII):
+            raise ValueError(f"{name[:40]!r} is no name; write lower-case names with commas between")
+    return found
+
+
 def events(text: str) -> str:
     if text not in {"all", "control"}:
         raise ValueError(f"{text!r} is neither all nor control")

@@ -243,7 +243,7 @@ class _Signals:
 
 def main(arguments: Sequence[str]) -> int:
     """`python -m reminders.supervise beat` or `flower`: the process lines that have no command of their own."""
-    from reminders.process_lines import beat_child, flower_child  # noqa: PLC0415 - it builds on this module
+    from reminders.process_lines import beat_child, flower_child, readiness_child  # noqa: PLC0415 - it builds on this module
 
     logging.basicConfig(level=logging.INFO, format="%(asctime)s supervise: %(message)s")
     if list(arguments) not in (["beat"], ["flower"]):
@@ -251,11 +251,12 @@ def main(arguments: Sequence[str]) -> int:
         return 2
     try:
         settings = load()
-        child = beat_child(settings) if arguments[0] == "beat" else flower_child(settings, os.environ)
+        beat = arguments[0] == "beat"
+        child = beat_child(settings) if beat else flower_child(settings, os.environ)
     except RemindersError as error:
         print(error, file=sys.stderr)  # noqa: T201
         return 1
-    return supervise([child], settings.grace)
+    return supervise([child], settings.grace, first=readiness_child(()) if beat else None)
 
 
 def _on_child(_signum: int, _frame: FrameType | None) -> None:

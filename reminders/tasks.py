@@ -17,6 +17,7 @@ from reminders.broker.shutdown import shutting_down
 from reminders.celery import app
 from reminders.celery_options import DELIVER_TASK, PARTITIONS_TASK, PURGE_TASK, SCAN_TASK, WOKEN_BY_WATCH
 from reminders.ledger.status import make_partitions
+from reminders.operate.other_retention import purge_others
 from reminders.operate.retention import purge
 from reminders.operate.settlement_retention import purge_settlements
 from reminders.settings import Settings
@@ -95,7 +96,9 @@ def purge_ended() -> dict[str, int]:
     logger.info(
         "purge.done purged=%d marked=%d complete=%s waiting=%d", done.purged, done.marked, done.complete, done.waiting
     )
-    complete = done.complete and _purge_settlements(settings, PURGE_SECONDS - (time.monotonic() - started))
+    end = started + PURGE_SECONDS
+    complete = done.complete and _purge_settlements(settings, end - time.monotonic())
+    complete = complete and _purge_others(settings, end - time.monotonic())
     if not complete:
         purge_ended.apply_async(expires=3600.0)
     return {"purged": done.purged, "marked": done.marked}
@@ -110,6 +113,16 @@ def _purge_settlements(settings: Settings, seconds: float) -> bool:
             "purge.settlements files=%d runs=%d lines=%d decisions=%d complete=%s",
             done.files, done.runs, done.lines, done.decisions, done.complete,
         )  # fmt: skip
+    return done.complete
+
+
+def _purge_others(settings: Settings, seconds: float) -> bool:
+    done = purge_others(
+        bootstrap.database(), reminders=settings.retention, evidence=settings.evidence_keep, seconds=seconds
+    )
+    if done.gone:
+        counts = " ".join(f"{table}={number}" for table, number in done.gone.items())
+        logger.info("purge.others %s complete=%s", counts, done.complete)
     return done.complete
 
 

@@ -25,6 +25,8 @@ from reminders.settings import Secret, Settings
 from tables import empty
 
 SIGNING_SECRET = "tests-only-signing-secret-0123456789"
+ACCEPTED = "postgres_fsync,postgres_full_page_writes"
+"""What processes must know of the run's Postgres to start on it; see `services`."""
 
 
 def pytest_configure() -> None:
@@ -100,6 +102,7 @@ def clean_environment(monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.delenv(name)
     monkeypatch.setenv("REMINDERS_ALLOW_PRIVATE", "1")
     monkeypatch.setenv("REMINDERS_WEBHOOK_SECRET", SIGNING_SECRET)
+    monkeypatch.setenv("REMINDERS_ACCEPT", ACCEPTED)
     api._settings.cache_clear()
     for cached in (
         bootstrap.installation,

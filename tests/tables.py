@@ -15,6 +15,7 @@ TABLES = (
     "settlement_lines", "reconciliation_rejects", "reconciliation_run_sums", "reconciliation_run_payouts",
     "reconciliation_run_groups", "reconciliation_run_decisions", "reconciliation_decisions", "reconciliation_runs", "settlement_sources",
     "rate_tails", "rates",
+    "erasures", "erasure_key", "retention_policies",
 )  # fmt: skip
 _LARGE = """SELECT count(*) FROM pg_class
 WHERE relnamespace = 'reminders'::regnamespace AND relkind = 'r' AND pg_relation_size(oid) > 1048576"""

@@ -8,10 +8,11 @@ from dataclasses import dataclass
 
 import click
 
+from reminders.cli.doctor_synthetic import read_address
 from reminders.cli.printing import print_json, print_table
 from reminders.cli.session import session, signals_unwind
 from reminders.cli.values import json_option
-from reminders.domain.errors import InvalidInput, Refused
+from reminders.domain.errors import Refused
 from reminders.domain.request import checked_text
 from reminders.operate.drills.catalogue import DRILLS, find
 from reminders.operate.drills.drill import Drill, Record, Step
@@ -78,7 +79,7 @@ def drill(
     if here:
         if tenant is None:
             raise click.UsageError("--here needs --tenant.")
-        staging = _Staging(checked_text("tenant_id", tenant), _address(listen), to, among_others, yes)
+        staging = _Staging(checked_text("tenant_id", tenant), read_address(listen), to, among_others, yes)
         records = _run_here(chosen, staging, as_json=as_json)
     else:
         records = _run(chosen, as_json=as_json)
@@ -212,10 +213,3 @@ def _print_list(chosen: Sequence[Drill], *, as_json: bool) -> None:
                 "settings": dict(each.settings),
             }
         )
-
-
-def _address(text: str) -> tuple[str, int]:
-    host, _, port = text.rpartition(":")
-    if not host or not port.isascii() or not port.isdecimal() or int(port[:6]) > 65535:
-        raise InvalidInput("--listen", f"{text[:40]!r} is no HOST:PORT")
-    return host, int(port[:6])

@@ -9,6 +9,7 @@ from reminders.cli.session import session
 from reminders.cli.values import json_option
 from reminders.domain.durations import parse_duration
 from reminders.domain.errors import InvalidInput
+from reminders.operate.other_retention import OthersPurged, purge_others
 from reminders.operate.retention import Purged, purge, rehearse
 from reminders.operate.settlement_retention import SettlementsPurged, purge_settlements, rehearse_settlements
 from reminders.settings import SHORTEST_RETENTION
@@ -26,7 +27,8 @@ def purge_(*, older_than: str | None, dry_run: bool, limit: int | None, as_json:
     purged reminder again answers how it ended. What is live or has an open dead letter is never touched. It may be
     broken off at any time, and run beside everything else.
 
-    Settlement files kept in the ledger go too; runs, lines and decisions of reconciliation after REMINDERS_RECONCILE_KEEP.
+    Settlement files kept in the ledger go too; runs, lines and decisions of reconciliation after REMINDERS_RECONCILE_KEEP; and what
+    people have said and done after REMINDERS_EVIDENCE_KEEP. A tenant may have it otherwise (`reminders retention`).
     """
     given = None if older_than is None else _age(older_than)
     with session() as ledger:
@@ -34,6 +36,8 @@ def purge_(*, older_than: str | None, dry_run: bool, limit: int | None, as_json:
         done = rehearse(ledger.database, age) if dry_run else purge(ledger.database, age, limit=limit)
         act = rehearse_settlements if dry_run else purge_settlements
         settled = act(ledger.database, files=age, others=ledger.settings.reconcile_keep)
+        evidence = ledger.settings.evidence_keep
+        others = purge_others(ledger.database, reminders=age, evidence=evidence, dry_run=dry_run)
     if as_json:
         print_json(
             {
@@ -48,10 +52,12 @@ def purge_(*, older_than: str | None, dry_run: bool, limit: int | None, as_json:
                 "settlement_lines": settled.lines,
                 "reconciliation_runs": settled.runs,
                 "reconciliation_decisions": None if dry_run else settled.decisions,
+                "others": others.gone,
             }
         )
     else:
-        print("\n".join([*_told(done, dry_run=dry_run), *_told_of_settlements(settled, dry_run=dry_run)]))
+        lines = [*_told(done, dry_run=dry_run), *_told_of_settlements(settled, dry_run=dry_run)]
+        print("\n".join([*lines, *_told_of_others(others, dry_run=dry_run)]))
 
 
 def _age(text: str) -> float:
@@ -87,3 +93,10 @@ def _told_of_settlements(done: SettlementsPurged, *, dry_run: bool) -> list[str]
     return [
         f"Of reconciliation {would}purged: {done.files:,} files, {done.runs:,} runs, {done.lines:,} lines{decisions}"
     ]
+
+
+def _told_of_others(done: OthersPurged, *, dry_run: bool) -> list[str]:
+    if not done.gone:
+        return []
+    counts = ", ".join(f"{number:,} {table.replace('_', ' ')}" for table, number in done.gone.items())
+    return [f"Besides {'would be purged at most' if dry_run else 'purged'}: {counts}"]

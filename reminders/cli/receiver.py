@@ -52,7 +52,7 @@ def receiver(
     """Receive our webhooks: verify the signature, apply each key once, answer a repeat like the first.
 
     POST /hook takes deliveries. GET /report has counts, GET /report?keys=1 calls and effects of each key. For
-    demonstrations, /hook/fail-twice, /hook/refuse and /hook/slow?ms=N misbehave as they say.
+    demonstrations, /hook/fail-once, /hook/fail-twice, /hook/refuse and /hook/slow?ms=N misbehave as they say.
 
     Unless --secret is given, secrets are derived from REMINDERS_WEBHOOK_SECRET, or on a laptop from the one that is kept
     in REMINDERS_HOME.

@@ -23,6 +23,7 @@ from reminders.embedded import kept_running
 from reminders.flower_port import LAST_PORT, PORTS
 from reminders.ledger.database import Database, check_connection
 from reminders.process_lines import FLOWER_PORT, beat_child, flower_child, worker_children
+from reminders.readiness import check_installation
 from reminders.settings import Secret, Settings
 from reminders.supervise import Child, supervise
 
@@ -63,6 +64,7 @@ def up(web: bool, loglevel: str) -> None:
         kept_running(given.home, postgres=postgres, redis=redis),
     ):
         settings = current.settings
+        check_installation(settings)
         if settings.flower_auth is None:
             settings = replace(settings, flower_auth=Secret(f"operator:{secrets.token_urlsafe(12)}"))
         port = _flower_port(os.environ) if web else None

@@ -14,6 +14,10 @@ from functools import lru_cache
 from hashlib import sha256
 from uuid import UUID
 
+ERASED_HASH = bytes(32)
+"""Stands in place of a hash of what was erased: whatever is asked for then counts as the same."""
+NOWHERE = UUID("00000000-0000-8000-8000-000000000000")
+"""Stands in place of the id of a destination that was erased."""
 _ABSENT = b"\xff\xff\xff\xff"
 _UUID7_VERSION = 0x7 << 76
 _UUID8_VERSION = 0x8 << 76

@@ -14,6 +14,7 @@ from reminders.ledger.audit_attempts import ATTEMPTS
 from reminders.ledger.audit_check import GRACE, Check
 from reminders.ledger.audit_consent import CONSENT
 from reminders.ledger.audit_endings import ENDINGS
+from reminders.ledger.audit_erasures import ERASURES
 from reminders.ledger.audit_holds import HOLDS
 from reminders.ledger.audit_limits import LIMITS
 from reminders.ledger.audit_live import LIVE
@@ -40,6 +41,7 @@ CHECKS: tuple[Check, ...] = (
     *SERIES,
     *SETTLEMENTS,
     *TENANTS,
+    *ERASURES,
 )
 
 # Read only, so that it may run on a replica, and all checks see one moment. Every time is Postgres's own. Compiling a

@@ -75,10 +75,10 @@ FROM {s}.reminders r
 WHERE r.status = 'suppressed' AND r.finished_at >= :since
   AND NOT EXISTS (
       SELECT 1 FROM {s}.suppressions x WHERE x.id = r.suppressed_by AND x.tenant_id = r.tenant_id
-        AND (x.user_id = r.user_id OR x.destination_id = r.destination_id) AND x.channel IN ('', r.channel) AND x.kind IN ('', r.kind))
+        AND (x.user_id IN (r.user_id, {s}.erased_user(r.tenant_id, r.user_id)) OR x.destination_id = r.destination_id OR r.erased_at IS NOT NULL) AND x.channel IN ('', r.channel) AND x.kind IN ('', r.kind))
   AND NOT EXISTS (
       SELECT 1 FROM {s}.preferences f WHERE f.id = r.suppressed_by AND NOT f.allowed AND f.tenant_id = r.tenant_id
-        AND f.user_id = r.user_id AND f.channel IN ('', r.channel) AND f.kind IN ('', r.kind))""",
+        AND f.user_id IN (r.user_id, {s}.erased_user(r.tenant_id, r.user_id)) AND f.channel IN ('', r.channel) AND f.kind IN ('', r.kind))""",
         "Nobody can say why it was not sent: `reminders reschedule ID --due-at +1m` sends it, if it is still wanted.",
     ),
     Check(

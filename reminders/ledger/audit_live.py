@@ -226,7 +226,7 @@ WHERE p.tenant_id <> r.tenant_id OR p.channel <> r.channel OR p.address <> r.des
 SELECT r.id::text, r.delivery_key, r.tenant_id, r.user_id, r.reference, r.kind, r.channel, r.slot, r.due_at, r.version,
        r.identity_key, r.destination, r.destination_id::text, r.series_id::text, r.recurrence_id
 FROM {s}.reminders r
-WHERE r.created_at >= :since AND r.id IN (
+WHERE r.created_at >= :since AND r.erased_at IS NULL AND r.id IN (
     (SELECT id FROM {s}.reminders ORDER BY id DESC LIMIT 1000)
     UNION
     (SELECT id FROM {s}.reminders TABLESAMPLE SYSTEM (

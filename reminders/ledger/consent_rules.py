@@ -6,19 +6,28 @@ it is a probe whatever the planner thinks of the tables, and one into an empty i
 
 from __future__ import annotations
 
+# The user by the name that stands for them since they were erased; null, and nothing is worked out, where nobody ever was.
+_ERASED_USER = (
+    """CASE WHEN (SELECT e.sole FROM {s}.erasure_key e WHERE e.sole) THEN {s}.erased_user(r.tenant_id, r.user_id) END"""
+)
+
 # The standing suppression or refusing preference by its id, null if there is none. Of several preferences the narrowest
-# counts: kind and channel, then the kind, then the channel, then all.
-SUPPRESSED_BY = """COALESCE(
-        (SELECT x.id FROM {s}.suppressions x
+# counts: kind and channel, then the kind, then the channel, then all; and one that was said after an erasure before one from
+# before it.
+SUPPRESSED_BY = f"""COALESCE(
+        (SELECT x.id FROM {{s}}.suppressions x
          WHERE x.lifted_at IS NULL AND x.tenant_id = r.tenant_id AND x.user_id = r.user_id
            AND x.channel IN ('', r.channel) AND x.kind IN ('', r.kind) LIMIT 1),
-        (SELECT x.id FROM {s}.suppressions x
+        (SELECT x.id FROM {{s}}.suppressions x
          WHERE x.lifted_at IS NULL AND x.tenant_id = r.tenant_id AND x.destination_id = r.destination_id
            AND x.kind IN ('', r.kind) LIMIT 1),
-        (SELECT CASE WHEN NOT f.allowed THEN f.id END FROM {s}.preferences f
-         WHERE f.ended_at IS NULL AND f.tenant_id = r.tenant_id AND f.user_id = r.user_id
+        (SELECT x.id FROM {{s}}.suppressions x
+         WHERE x.lifted_at IS NULL AND x.tenant_id = r.tenant_id AND x.user_id = {_ERASED_USER}
+           AND x.channel IN ('', r.channel) AND x.kind IN ('', r.kind) LIMIT 1),
+        (SELECT CASE WHEN NOT f.allowed THEN f.id END FROM {{s}}.preferences f
+         WHERE f.ended_at IS NULL AND f.tenant_id = r.tenant_id AND f.user_id IN (r.user_id, {_ERASED_USER})
            AND f.kind IN ('', r.kind) AND f.channel IN ('', r.channel)
-         ORDER BY f.kind = '', f.channel = '' LIMIT 1))"""
+         ORDER BY f.kind = '', f.channel = '', f.user_id <> r.user_id LIMIT 1))"""
 
 SUPPRESSED = f"({SUPPRESSED_BY} IS NOT NULL)"
 

@@ -24,6 +24,7 @@ REASONS = {
     "cancelled": "it is cancelled; nothing is sent unless it is rescheduled",
     "suppressed": "consent or policy said no; no operator overrides that",
     "shadowed": "it was decided in shadow, where nothing is sent",
+    "erased": "it was erased: nobody knows any more where to send it",
     "newer_letter": "this letter is closed and the reminder has a newer one: name that, or the reminder",
     "discarded": "it was discarded, which is final; `reminders reschedule` would send it under a new key",
     "cancel_requested": "somebody asked to cancel it, so nothing more is sent",
@@ -45,6 +46,7 @@ _FOR_ALL = """WHEN r.id IS NULL AND EXISTS (SELECT 1 FROM {s}.keys_seen k WHERE 
         WHEN r.status = 'live' THEN 'under_way'
         WHEN r.status NOT IN ('dead', 'expired') THEN r.status
         WHEN n.confirmed_late_at IS NOT NULL THEN 'confirmed_late'
+        WHEN r.erased_at IS NOT NULL THEN 'erased'
         WHEN c.named <> l.id THEN 'newer_letter'
         WHEN l.state = 'discarded' THEN 'discarded'"""
 _WAITS = "COALESCE(l.state = 'open' OR l.resolution = 'not_sent', false)"

@@ -13,14 +13,18 @@ from functools import partial
 from typing import Any
 from uuid import UUID
 
+from psycopg2.errors import QueryCanceled
+
 from reminders.domain.identity import uuid7
 from reminders.ledger.caller import fetch
 from reminders.ledger.database import Database, Row
 from reminders.ledger.statement import Statement
 
 # Each statement of a step must see what was committed before the locks of the one before it were had, whatever the
-# database's default is.
-_BEGIN = "SET TRANSACTION ISOLATION LEVEL READ COMMITTED; SET LOCAL enable_seqscan = off; SET LOCAL enable_bitmapscan = off; SET LOCAL jit = off"
+# database's default is. What a crash of the server takes back of a step it takes back of all later ones as well, and they are
+# done again: its locks need not be held until the disk has it.
+_BEGIN = """SET TRANSACTION ISOLATION LEVEL READ COMMITTED; SET LOCAL synchronous_commit = off;
+SET LOCAL enable_seqscan = off; SET LOCAL enable_bitmapscan = off; SET LOCAL jit = off"""
 
 # The transactions that are open now in this database, other than ours and those of autovacuum, which schedules nothing.
 # Unlike `pg_stat_activity`, `pg_locks` shows them to every role, and each has the lock on its own virtual id from before its
@@ -29,17 +33,22 @@ _OPEN = """(SELECT COALESCE(array_agg(l.virtualtransaction), '{}') FROM pg_locks
            WHERE l.locktype = 'virtualxid' AND l.pid <> pg_backend_pid() AND a.datname = current_database()
              AND a.backend_type IS DISTINCT FROM 'autovacuum worker')"""
 
-_BEFORE_ALL = str(UUID(int=0))
+BEFORE_ALL = str(UUID(int=0))
+
+# What ended before this has been over for as long as its tenant has things kept; `age` is how long others have.
+_CUTOFF = """COALESCE((SELECT :cutoff + make_interval(secs => :age - p.keep) FROM {s}.retention_policies p
+                             WHERE p.tenant_id = r.tenant_id AND p.about = 'reminders'), :cutoff)"""
 
 # Of what is over: no person has yet to decide about it, and none has lately.
 # What its series has withdrawn may be wanted again, until its time is over.
-_LONG_ENDED = """r.status <> 'live' AND r.finished_at < :cutoff AND (r.withdrawn_at IS NULL OR r.due_at < :cutoff)
-      AND NOT EXISTS (SELECT 1 FROM {s}.due d WHERE d.id = r.id)
-      AND NOT EXISTS (SELECT 1 FROM {s}.dead_letters l
-                      WHERE l.reminder_id = r.id AND (l.state = 'open' OR l.closed_at >= :cutoff))"""
+LONG_ENDED = f"""r.status <> 'live' AND r.finished_at < {_CUTOFF} AND (r.withdrawn_at IS NULL OR r.due_at < {_CUTOFF})
+      AND NOT EXISTS (SELECT 1 FROM {{s}}.due d WHERE d.id = r.id)
+      AND NOT EXISTS (SELECT 1 FROM {{s}}.dead_letters l
+                      WHERE l.reminder_id = r.id AND (l.state = 'open' OR l.closed_at >= {_CUTOFF}))"""
 
-# `marked` if the mark tells how it stands; `deletable` if, besides, nothing is open that was open before the mark.
-_STANDING = """SELECT r.*, COALESCE(m.same, false) AS marked, COALESCE(m.same AND p.settled_at IS NOT NULL, false) AS deletable
+# `marked` if the mark tells how it stands; `deletable` if, besides, nothing is open that was open before the mark: of passes
+# only settled ones are ever removed.
+STANDING = """SELECT r.*, COALESCE(m.same, false) AS marked, COALESCE(m.same AND (p.id IS NULL OR p.settled_at IS NOT NULL), false) AS deletable
     FROM {s}.reminders r
     LEFT JOIN {s}.keys_seen k ON k.identity_key = r.identity_key
     LEFT JOIN {s}.purges p ON p.id = k.purge_id
@@ -98,16 +107,19 @@ WHERE settled_at IS NULL AND waits_for IS NOT NULL AND id NOT IN (SELECT id FROM
     {},
 )
 
+# The latest cutoff that any tenant has.
+LATEST_CUTOFF = """GREATEST({1}, {1} + make_interval(secs => {0} - (SELECT min(keep) FROM {{s}}.retention_policies WHERE about = 'reminders')))"""
+
 LOCK = Statement(
     "purge_lock",
-    "SELECT reached::text FROM {s}.purges WHERE id = :id AND ended_at IS NULL FOR NO KEY UPDATE",
+    f"SELECT reached::text, {LATEST_CUTOFF.format('older_than', 'cutoff')} FROM {{s}}.purges WHERE id = :id AND ended_at IS NULL FOR NO KEY UPDATE",
     {"id": "uuid"},
 )
 
 # Ids are in the order of creation, but for the clocks of those who made them: from where a whole page was created after
-# the cutoff, nothing has ended before it.
+# every tenant's cutoff, nothing has ended before it.
 PAGE = """page AS MATERIALIZED (
-    SELECT r.id, r.created_at < :cutoff AS old FROM {s}.reminders r
+    SELECT r.id, r.created_at < :newest AS old FROM {s}.reminders r
     WHERE r.id > :after
     ORDER BY r.id LIMIT :size
 )"""
@@ -117,22 +129,29 @@ HOLD = Statement(
     f"""
 WITH {PAGE}, held AS MATERIALIZED (
     SELECT r.id FROM {{s}}.reminders r
-    WHERE r.id = ANY(ARRAY(SELECT id FROM page WHERE old)) AND {_LONG_ENDED}
+    WHERE r.id = ANY(ARRAY(SELECT id FROM page WHERE old)) AND {LONG_ENDED}
     ORDER BY r.id LIMIT :room
     FOR UPDATE SKIP LOCKED
 )
 SELECT (SELECT id::text FROM page ORDER BY id DESC LIMIT 1), (SELECT count(*) = :size AND bool_or(old) FROM page),
        ARRAY(SELECT id::text FROM held ORDER BY id)
 """,
-    {"after": "uuid", "cutoff": "timestamptz", "size": "integer", "room": "integer"},
+    {
+        "after": "uuid",
+        "cutoff": "timestamptz",
+        "newest": "timestamptz",
+        "age": "float8",
+        "size": "integer",
+        "room": "integer",
+    },
 )
 
 ACT = Statement(
     "purge_act",
     f"""
 WITH ended AS MATERIALIZED (
-    {_STANDING}
-    WHERE r.id = ANY(:held) AND {_LONG_ENDED}
+    {STANDING}
+    WHERE r.id = ANY(:held) AND {LONG_ENDED}
 ), marked AS (
     INSERT INTO {{s}}.keys_seen AS k
         (identity_key, request_hash, reminder_id, delivery_key, version, due_at, status, finished_at, purge_id)
@@ -168,19 +187,7 @@ SET reached = COALESCE(:reached, p.reached), marked = p.marked + counted.marked,
 FROM counted WHERE p.id = :purge
 RETURNING counted.marked, counted.purged
 """,
-    {"held": "uuid[]", "cutoff": "timestamptz", "purge": "uuid", "reached": "uuid", "more": "boolean"},
-)
-
-COUNT = Statement(
-    "purge_count",
-    f"""
-WITH {PAGE}, standing AS ({_STANDING}
-    WHERE r.id = ANY(ARRAY(SELECT id FROM page WHERE old)) AND {_LONG_ENDED})
-SELECT (SELECT id::text FROM page ORDER BY id DESC LIMIT 1), (SELECT count(*) = :size AND bool_or(old) FROM page),
-       count(*) FILTER (WHERE NOT marked), count(*) FILTER (WHERE marked)
-FROM standing
-""",
-    {"after": "uuid", "cutoff": "timestamptz", "size": "integer"},
+    {"held": "uuid[]", "cutoff": "timestamptz", "age": "float8", "purge": "uuid", "reached": "uuid", "more": "boolean"},
 )
 
 
@@ -190,6 +197,12 @@ class Pass:
 
     id: UUID
     cutoff: datetime
+    older_than: float
+    """Seconds."""
+
+
+class StepTooSlow(Exception):
+    """A step took longer than it was given, and nothing of it is done."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -212,7 +225,7 @@ def join_pass(database: Database, older_than: float, now: datetime | None) -> Pa
     database.fetch(END_OTHERS, older_than=older_than)
     cutoff = cutoff_of(database, older_than, now)
     (row,) = database.fetch(JOIN, id=str(uuid7()), older_than=older_than, cutoff=cutoff)
-    return Pass(UUID(row[0]), row[1])
+    return Pass(UUID(row[0]), row[1], older_than)
 
 
 def settle(database: Database) -> int:
@@ -222,34 +235,39 @@ def settle(database: Database) -> int:
     return waiting
 
 
-def step(database: Database, current: Pass, size: int, room: int) -> Step:
+def step(database: Database, current: Pass, size: int, room: int, longest_ms: int | None = None) -> Step:
     """Look at the next `size` reminders of the pass: mark those that have long ended, delete those marked long enough.
 
-    At most `room` of them; the next step goes on behind the last.
+    At most `room` of them; the next step goes on behind the last. Raises `StepTooSlow` where locking them, or what is done
+    with them then, takes longer than `longest_ms`.
     """
+    try:
+        return _step(database, current, size, room, longest_ms)
+    except QueryCanceled as error:
+        if longest_ms is None:
+            raise
+        raise StepTooSlow from error
+
+
+def _step(database: Database, current: Pass, size: int, room: int, longest_ms: int | None) -> Step:
     with database.transaction() as connection:
         run = _begun(database, connection)
         found = run(LOCK, id=str(current.id))
         if not found:
             return Step(0, 0, more=False)
-        reached, more, held = run(HOLD, after=found[0][0] or _BEFORE_ALL, cutoff=current.cutoff, size=size, room=room)[
-            0
-        ]
+        came_to, newest = found[0]
+        age = {"cutoff": current.cutoff, "age": current.older_than}
+        after = came_to or BEFORE_ALL
+        if longest_ms is not None:
+            with connection.cursor() as cursor:
+                cursor.execute(f"SET LOCAL statement_timeout = {int(longest_ms)}")
+        ((reached, more, held),) = run(HOLD, after=after, **age, newest=newest, size=size, room=room)
         if len(held) == room:
             reached, more = held[-1], True
-        given = {"cutoff": current.cutoff, "purge": str(current.id), "reached": reached, "more": bool(more)}
+        given = {**age, "purge": str(current.id), "reached": reached, "more": bool(more)}
         marked, purged = run(ACT, held=held, **given)[0]
         # Crash here: nothing of this step is committed, and the next run begins with it.
     return Step(marked, purged, bool(more))
-
-
-def count(database: Database, cutoff: datetime, size: int) -> tuple[int, int]:
-    """How many reminders have long ended: not marked yet, and marked. Nothing is locked."""
-    after, more, unmarked, marked = _BEFORE_ALL, True, 0, 0
-    while more:
-        after, more, new, known = database.fetch(COUNT, after=after, cutoff=cutoff, size=size)[0]
-        unmarked, marked = unmarked + new, marked + known
-    return unmarked, marked
 
 
 def _begun(database: Database, connection: Any) -> Callable[..., list[Row]]:

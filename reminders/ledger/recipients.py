@@ -54,12 +54,14 @@ RETURNING 1
 
 _PREFERENCE = {**_WHO, "kind": "text", "channel": "text"}
 _SAME = "f.tenant_id = :tenant AND f.user_id = :user AND f.kind = :kind AND f.channel = :channel AND f.ended_at IS NULL"
+# Also what stands under the name of a user who was erased.
+_BEFORE = _SAME.replace("= :user", "IN (:user, {s}.erased_user(:tenant, :user))")
 
 END_PREFERENCE_IF_OTHER = Statement(
     "preference_end",
     f"""
 UPDATE {{s}}.preferences f SET ended_at = clock_timestamp()
-WHERE {_SAME} AND f.allowed IS DISTINCT FROM :allowed
+WHERE {_BEFORE} AND f.allowed IS DISTINCT FROM :allowed
 RETURNING 1
 """,
     {**_PREFERENCE, "allowed": "boolean"},

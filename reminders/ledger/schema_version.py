@@ -38,12 +38,17 @@ def version(connection: Connection, schema: str) -> str | None:
     return found
 
 
+def standing(url: str, schema: str) -> str | None:
+    """The number of the last migration that has run in the database at `url`; None where there is no ledger."""
+    engine = create_engine(driver_url(url), poolclass=NullPool, connect_args={"connect_timeout": CONNECT_TIMEOUT})
+    with engine.connect() as connection:
+        return version(connection, schema)
+
+
 def require_head(url: str, schema: str) -> None:
     """Raise `ServiceUnavailable` unless the schema is at least at this release's version."""
     needed = head()
-    engine = create_engine(driver_url(url), poolclass=NullPool, connect_args={"connect_timeout": CONNECT_TIMEOUT})
-    with engine.connect() as connection:
-        current = version(connection, schema)
+    current = standing(url, schema)
     if current is None or current < needed:
         state = "has no tables yet" if current is None else f"is at version {current}"
         raise ServiceUnavailable(

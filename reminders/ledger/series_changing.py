@@ -16,6 +16,7 @@ from uuid import UUID
 
 from reminders.calendar.recurrence import Occurrence as Turn
 from reminders.domain.errors import Conflict, InvalidInput, Refused
+from reminders.domain.identity import ERASED_HASH
 from reminders.domain.series import SeriesStatus
 from reminders.ledger import changing
 from reminders.ledger.caller import CallersConnection, fetch
@@ -99,7 +100,7 @@ def schedule(
         decide(connection, schema, [replace(made, planned_zone=made.effective_zone)])
         return get_series(run, request.id, now), True
     ((known, known_hash),) = run(EXISTING, identity_key=request.identity_key.hex())
-    if known_hash != request.request_hash.hex():
+    if known_hash not in {request.request_hash.hex(), ERASED_HASH.hex()}:
         about = "these times" if request.reference is None else f"reference {request.reference!r}"
         raise Conflict(
             f"series {known} already stands for this tenant, user, kind, channel, slot and {about}, asked for otherwise; "

@@ -42,7 +42,8 @@ RETURNING id::text
 _OVER = {"tenant": "text", "channel": "text", "kind": "text"}
 _WHICH: dict[str, tuple[str, dict[str, str]]] = {
     "user": (
-        "x.tenant_id = :tenant AND x.user_id = :user AND x.channel = :channel AND x.kind = :kind",
+        # Also what stands under the name of a user who was erased.
+        "x.tenant_id = :tenant AND x.user_id IN (:user, {s}.erased_user(:tenant, :user)) AND x.channel = :channel AND x.kind = :kind",
         {**_OVER, "user": "text"},
     ),
     "destination": (
@@ -83,7 +84,7 @@ SELECT x.id::text, x.tenant_id, x.user_id, x.destination_id::text, NULLIF(x.chan
        x.actor, x.suppressed_at, x.lifted_at, x.lifted_by, x.lifted_reason
 FROM {s}.suppressions x
 WHERE (:id IS NULL OR x.id = :id) AND (:lifted OR x.lifted_at IS NULL) AND (:tenant IS NULL OR x.tenant_id = :tenant)
-  AND (:user IS NULL OR x.user_id = :user) AND (:destination IS NULL OR x.destination_id = :destination)
+  AND (:user IS NULL OR x.user_id IN (:user, {s}.erased_user(x.tenant_id, :user))) AND (:destination IS NULL OR x.destination_id = :destination)
   AND (:channel IS NULL OR x.channel IN ('', :channel)) AND (:kind IS NULL OR x.kind IN ('', :kind))
 ORDER BY x.id LIMIT :limit
 """,

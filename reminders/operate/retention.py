@@ -8,12 +8,16 @@ from datetime import datetime
 
 from reminders.ledger.attempt_months import drop_empty_months
 from reminders.ledger.database import Database
-from reminders.ledger.purging import count, cutoff_of, join_pass, settle, step
+from reminders.ledger.purge_counting import count
+from reminders.ledger.purging import StepTooSlow, cutoff_of, join_pass, settle, step
 
 PATIENCE = 2.0
 """Seconds for which a run waits for transactions that are older than the marks it would delete by."""
 LONG_STEP, SHORT_STEP = 0.03, 0.01
 """Seconds that a step may hold its rows; beyond the first the next one is smaller, below the second larger."""
+LONGEST_MS = 45
+"""Milliseconds after which a step is broken off that still locks its rows, or works on them, and tried again with fewer; a smallest
+one is not."""
 FIRST_SIZE, SMALLEST_SIZE, LARGEST_SIZE = 100, 20, 1000
 """Reminders that a step looks at."""
 
@@ -54,7 +58,12 @@ def purge(
     size, more, left = FIRST_SIZE, True, limit
     while more and (seconds is None or time.monotonic() - started < seconds) and (left is None or left > 0):
         begun = time.monotonic()
-        done = step(database, current, size, size + 1 if left is None else left)
+        longest = None if size <= SMALLEST_SIZE else LONGEST_MS
+        try:
+            done = step(database, current, size, size + 1 if left is None else left, longest)
+        except StepTooSlow:
+            size = max(SMALLEST_SIZE, size // 4)
+            continue
         purged, marked, more = purged + done.purged, marked + done.marked, done.more
         left = None if left is None else left - done.purged - done.marked
         size = _next_size(size, time.monotonic() - begun)
@@ -66,7 +75,7 @@ def purge(
 
 def rehearse(database: Database, older_than: float, *, now: datetime | None = None) -> Purged:
     """What `purge` would find now. Nothing is changed or locked."""
-    marked, purged = count(database, cutoff_of(database, older_than, now), LARGEST_SIZE)
+    marked, purged = count(database, older_than, cutoff_of(database, older_than, now), LARGEST_SIZE)
     return Purged(purged, marked, complete=True, waiting=0, months=[])
 
 

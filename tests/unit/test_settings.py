@@ -242,3 +242,13 @@ def test_the_token_of_settlement_files_is_for_one_host():
         (fault,) = faults(RECONCILE_TOKEN=wrong)
         assert fault.startswith("REMINDERS_RECONCILE_TOKEN: must be HOST:TOKEN")
         assert "hunter22" not in fault
+
+
+def test_accepted_findings_are_names_with_commas_or_blanks_between():
+    assert load({"REMINDERS_ACCEPT": "postgres_fsync, redis_evicts clock_skew"}).accept == (
+        "postgres_fsync",
+        "redis_evicts",
+        "clock_skew",
+    )
+    with pytest.raises(SettingsError, match="REMINDERS_ACCEPT: 'No-Name' is no name"):
+        load({"REMINDERS_ACCEPT": "postgres_fsync,No-Name"})

@@ -8,6 +8,7 @@ from functools import partial
 import reminders
 from integration.audit.aging import AGAIN, DAY, HOUR, LOST, MINUTE, NO
 from integration.audit.consent_stories import CONSENT_STORIES
+from integration.audit.erasure_stories import ERASURE_STORIES
 from integration.audit.limit_stories import LIMIT_STORIES
 from integration.audit.pause_stories import PAUSE_STORIES
 from integration.audit.place_stories import PLACE_STORIES
@@ -298,6 +299,7 @@ STORIES = {
     **TEMPLATE_STORIES,
     **CONSENT_STORIES,
     **TENANT_STORIES,
+    **ERASURE_STORIES,
     "convicted": convicted,
     "convicted and redriven": lambda w: w.redrive(convicted(w), checked=True),
     "late retry": lambda w: late(w, AGAIN),

@@ -10,6 +10,7 @@ import pytest
 import reminders
 from integration.audit.aging import AGAIN, DAY, HASH, LOST, MINUTE, NO
 from integration.audit.consent_stories import quiet, suppressed
+from integration.audit.erasure_stories import erased
 from integration.audit.limit_stories import calling, opened, removed_just_now, waiting_only
 from integration.audit.pause_stories import held_only, held_then_resumed
 from integration.audit.secret_stories import rotated
@@ -257,6 +258,10 @@ PLANTS = {
         " destination_id, 'refused', 'x', NULL, NULL, due_at, due_at, '0' FROM reminders.reminders WHERE id = '{id}'",
     ),
     "shadow_of_nothing": planted(shadowed, GONE.format("reminders", "id", "id")),
+    "erased_in_part": planted(erased, "UPDATE reminders.reminders SET data = '{{\"note\": 1}}' WHERE id = '{id}'"),
+    "erasure_not_finished": planted(
+        erased, "UPDATE reminders.erasures SET finished_at = NULL, started_at = now() - interval '25 hours'", id_of=lambda _: None
+    ),
     "skipped_but_made": planted(planned_by_a_series, SKIPPED),
     "occurrence_without_series": planted(planned_by_a_series, "UPDATE reminders.series SET slot = 'another'"),
 }  # fmt: skip

@@ -264,7 +264,7 @@ def probe(server, tmp_path):
     folder = tmp_path / "probe"
     folder.mkdir()
     kept = {name: os.environ[name] for name in ("PATH", "HOME", "LANG", "TMPDIR") if name in os.environ}
-    probe = Probe(folder, {**kept, "REDIS_URL": server.url})
+    probe = Probe(folder, {**kept, "REDIS_URL": server.url, "REMINDERS_ACCEPT": os.environ["REMINDERS_ACCEPT"]})
     yield probe
     probe.end()
 

@@ -15,7 +15,7 @@ from reminders.ledger import changing
 
 COUNTS = {
     "purged": 0, "marked": 0, "complete": True, "waiting": 0, "dropped_months": [], "dry_run": False,
-    "settlement_files": 0, "settlement_lines": 0, "reconciliation_runs": 0, "reconciliation_decisions": 0,
+    "settlement_files": 0, "settlement_lines": 0, "reconciliation_runs": 0, "reconciliation_decisions": 0, "others": {},
 }  # fmt: skip
 
 

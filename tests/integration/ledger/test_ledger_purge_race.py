@@ -148,7 +148,13 @@ def test_whoever_waits_for_a_row_that_is_purged_is_told_so(world, isolation, act
     run(world)
     call = reminders.cancel if act == "cancel" else partial(reminders.reschedule, due_at=world.now)
     deleting = world.connect()
-    given = {"held": [str(made.id)], "cutoff": world.now + timedelta(days=1), "more": True, "reached": str(made.id)}
+    given = {
+        "held": [str(made.id)],
+        "cutoff": world.now + timedelta(days=1),
+        "age": 86400.0,
+        "more": True,
+        "reached": str(made.id),
+    }
     current = purging.join_pass(world.database, 86400.0, datetime.now(UTC) + timedelta(days=2))
     assert fetch(deleting, "reminders", purging.ACT, **given, purge=str(current.id)) == [(0, 1)]
     waiting = world.start(call, caller(world, isolation), made.id)

@@ -311,7 +311,7 @@ def test_what_a_person_has_cancelled_no_series_revives(stage, world):
 
 
 def test_a_withdrawn_turn_is_not_purged_before_its_time(stage, world):
-    from reminders.ledger import purging
+    from reminders.ledger import purge_counting, purging
 
     series = stage.schedule(rule="FREQ=YEARLY")
     stage.committed(series_changing.pause, series.id, now=NOON)
@@ -319,9 +319,9 @@ def test_a_withdrawn_turn_is_not_purged_before_its_time(stage, world):
         "UPDATE reminders.reminders SET created_at = now() - interval '1 year', finished_at = now() - interval '1 year'"
     )
     cutoff = purging.cutoff_of(world.database, 86400.0, None)
-    assert purging.count(world.database, cutoff, 100) == (0, 0)
+    assert purge_counting.count(world.database, 86400.0, cutoff, 100) == (0, 0)
     world.sql("UPDATE reminders.reminders SET withdrawn_at = NULL")
-    assert purging.count(world.database, cutoff, 100) == (1, 0)
+    assert purge_counting.count(world.database, 86400.0, cutoff, 100) == (1, 0)
 
 
 def test_every_change_belongs_to_the_callers_transaction(stage, world):

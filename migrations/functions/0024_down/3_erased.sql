@@ -1,0 +1,2 @@
+DROP FUNCTION {s}.erased_user(text, text);
+DROP FUNCTION {s}.erased_hash();

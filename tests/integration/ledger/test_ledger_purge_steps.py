@@ -1,0 +1,57 @@
+"""A step of the purge never holds its rows for long: what takes too long is undone, and tried again with less."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime, timedelta
+
+import pytest
+
+from integration.ledger.world import ScriptedProvider
+from reminders.ledger import purging
+from reminders.operate import retention
+
+
+def delivered(world):
+    made = world.schedule()
+    world.published()
+    world.deliver(ScriptedProvider())(made.id, made.delivery_key)
+    return made
+
+
+def test_a_step_that_takes_too_long_is_broken_off_and_tried_again_with_less(world, monkeypatch):
+    """Its locks are let go in time, and nothing of it is done."""
+    for _ in range(3):
+        delivered(world)
+    sizes_tried = []
+
+    def slow(database, current, size, room, longest):
+        sizes_tried.append((size, longest))
+        if size > 2:
+            raise retention.StepTooSlow
+        return original(database, current, size, room, longest)
+
+    original = retention.step
+    monkeypatch.setattr(retention, "step", slow)
+    monkeypatch.setattr(retention, "FIRST_SIZE", 20)
+    monkeypatch.setattr(retention, "SMALLEST_SIZE", 2)
+    assert retention.purge(world.database, 86400.0, now=datetime.now(UTC) + timedelta(days=2), patience=0.0).marked == 3
+    assert sizes_tried[:3] == [(20, retention.LONGEST_MS), (5, retention.LONGEST_MS), (2, None)]
+
+
+def test_what_is_broken_off_by_the_server_has_done_nothing(world):
+    made = delivered(world)
+    current = purging.join_pass(world.database, 86400.0, datetime.now(UTC) + timedelta(days=2))
+    world.sql(
+        "CREATE FUNCTION public.dawdle() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN PERFORM pg_sleep(5); RETURN NEW; END $$"
+    )
+    world.sql(
+        "CREATE TRIGGER dawdle BEFORE INSERT ON reminders.keys_seen FOR EACH ROW EXECUTE FUNCTION public.dawdle()"
+    )
+    try:
+        with pytest.raises(purging.StepTooSlow):
+            purging.step(world.database, current, 100, 100, 50)
+    finally:
+        world.sql("DROP FUNCTION public.dawdle() CASCADE")
+    assert world.status(made.id)[0] == "delivered"
+    assert world.sql("SELECT count(*) FROM reminders.keys_seen") == [(0,)]
+    assert purging.step(world.database, current, 100, 100, 5000).marked == 1
