@@ -115,7 +115,8 @@ SELECT (SELECT count(*) FROM {s}.destinations WHERE breaker_opened_at IS NOT NUL
        (SELECT count(*) FROM {s}.destinations WHERE breaker_opened_at IS NOT NULL AND (hold_until > clock_timestamp()) IS NOT TRUE
         AND (timed_out_at IS NOT NULL OR breaker_opened_at IS NOT NULL)),
        (SELECT count(*) FROM (SELECT 1 FROM {s}.notices WHERE seen_at IS NULL LIMIT :most) n),
-       (SELECT json_object_agg(name, json_build_array(extract(epoch FROM last_at), taken, dropped)) FROM {s}.ticks),
+       (SELECT json_object_agg(name, json_build_array(taken, dropped)) FROM {s}.ticks),
+       (SELECT extract(epoch FROM clock_timestamp() - last_at)::float8 FROM {s}.ticks WHERE name = 'scan_due'),
        (SELECT extract(epoch FROM clock_timestamp() - recorded_at)::float8 FROM {s}.counted_up_to WHERE name = 'attempts')
 """,
     {"most": "integer"},
@@ -155,8 +156,10 @@ class Measures:
     unknown_age: float
     breakers: dict[str, int]
     notices: int
-    ticks: dict[str, tuple[float, int, int]]
-    """By who woke the scan: when it did last, how often a scan took it, how often none did in time."""
+    ticks: dict[str, tuple[int, int]]
+    """By who woke the scan: how often a scan took it, and how often none did in time."""
+    tick_age: float | None
+    """Since beat's last tick; None if there was none."""
     counted_lag: float | None
     """Up to how long ago attempts are counted; None if they never were."""
     transaction_age: float
@@ -180,7 +183,7 @@ def measure(database: Database) -> Measures:
         ((told,),) = ask(CLOCK)
         skew = told - (asked + time.time()) / 2
         ((pending, leased, overdue, lapsed, published, sending, oldest, parked),) = ask(DUE, looked_up=LOOKED_UP)
-        ((breakers, half_open, notices, ticks, lag),) = ask(STATE)
+        ((breakers, half_open, notices, ticks, tick_age, lag),) = ask(STATE)
         ((unknown, unknown_age),) = ask(UNKNOWN)
         ((transaction_age, unseen),) = ask(TRANSACTIONS)
         return Measures(
@@ -197,7 +200,8 @@ def measure(database: Database) -> Measures:
             unknown_age=unknown_age or 0.0,
             breakers={"open": breakers, "half_open": half_open},
             notices=notices,
-            ticks={name: (at, taken, dropped) for name, (at, taken, dropped) in (ticks or {}).items()},
+            ticks={name: (taken, dropped) for name, (taken, dropped) in (ticks or {}).items()},
+            tick_age=tick_age,
             counted_lag=lag,
             transaction_age=transaction_age or 0.0,
             transactions_unseen=unseen,
