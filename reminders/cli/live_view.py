@@ -12,6 +12,8 @@ from datetime import UTC, datetime
 
 from rich.cells import cell_len, set_cell_size
 
+from reminders.cli.session import signals_unwind
+
 _ENTER, _LEAVE = "\x1b[?1049h\x1b[?25l", "\x1b[?25h\x1b[?1049l"
 """The terminal's other screen, without a cursor; and back to what was there before."""
 _HOME, _REST_OF_LINE, _REST_OF_SCREEN = "\x1b[H", "\x1b[K", "\x1b[J"
@@ -24,20 +26,23 @@ def show_until_interrupted(show: Callable[[], None], seconds: float, *, framed: 
     """
     in_place = sys.stdout.isatty()
     pace = threading.Event()
-    if in_place:
-        _write(_ENTER)
-    try:
-        while True:
-            picture = _picture(show)
-            if framed:
-                picture = f"{datetime.now(UTC):%Y-%m-%d %H:%M:%S} UTC, every {seconds:g} s; Ctrl-C ends\n\n{picture}"
-            _write(_fitted(picture) if in_place else f"{picture}\n" if framed else picture)
-            pace.wait(seconds)
-    except KeyboardInterrupt:
-        pass
-    finally:
-        if in_place:
-            _write(_LEAVE)
+    with signals_unwind():
+        try:
+            if in_place:
+                _write(_ENTER)
+            while True:
+                picture = _picture(show)
+                if framed:
+                    picture = (
+                        f"{datetime.now(UTC):%Y-%m-%d %H:%M:%S} UTC, every {seconds:g} s; Ctrl-C ends\n\n{picture}"
+                    )
+                _write(_fitted(picture) if in_place else f"{picture}\n" if framed else picture)
+                pace.wait(seconds)
+        except KeyboardInterrupt:
+            pass
+        finally:
+            if in_place:
+                _write(_LEAVE)
 
 
 def _picture(show: Callable[[], None]) -> str:
