@@ -11,7 +11,8 @@ from typing import Any
 
 import yaml
 
-from promql import History, Labels
+from promql import History
+from promql_values import Labels
 
 FOLDER = Path(__file__).parents[1] / "docs" / "monitoring"
 RULES = FOLDER / "alerts.yml"

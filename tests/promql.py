@@ -7,19 +7,28 @@ and `count` with `by`, `rate`, `increase`, `absent`, `histogram_quantile`. Anyth
 
 from __future__ import annotations
 
-import math
 import operator
 import re
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 
 from prometheus_client.parser import text_string_to_metric_families
 
-LOOKBACK = 300.0
-Labels = frozenset[tuple[str, str]]
-Vector = dict[Labels, float]
-Value = float | Vector
+from promql_values import (
+    AGGREGATES,
+    Labels,
+    Value,
+    Vector,
+    apply,
+    divide,
+    extrapolated,
+    other,
+    quantiles,
+    unnamed,
+    vector,
+)
 
+LOOKBACK = 300.0
 _TOKEN = re.compile(
     r"\s*(?:(?P<number>\d+(?:\.\d+)?(?![\w.]))|(?P<duration>\d+[smhdw])|(?P<word>[a-zA-Z_:][\w:]*)"
     r'|(?P<text>"(?:[^"\\]|\\.)*")|(?P<sign>>=|<=|==|!=|=~|!~|[-+*/<>=(){}\[\],]))'
@@ -64,7 +73,7 @@ class History:
 
 
 def evaluate(expression: str, history: History, at: float) -> Value:
-    """What the expression is at that time. Raises `ValueError` for what is not known here."""
+    """What the expression is at that time. Raises `ValueError` or `TypeError` for what is not known here."""
     parser = _Parser(_tokens(expression), history, at)
     value = parser.either()
     if parser.rest():
@@ -97,7 +106,7 @@ def names(expression: str) -> set[str]:
     return found
 
 
-_WORDS = {"and", "or", "unless", "by"}
+_WORDS = {"and", "or", "unless", "by", *AGGREGATES}
 
 
 def _tokens(expression: str) -> list[tuple[str, str]]:
@@ -138,17 +147,17 @@ class _Parser:
         left = self._both()
         while self._next() == "or":
             self._place += 1
-            right = _vector(self._both())
-            known = {_unnamed(labels) for labels in _vector(left)}
-            left = {**_vector(left), **{k: v for k, v in right.items() if _unnamed(k) not in known}}
+            right = vector(self._both())
+            known = {unnamed(labels) for labels in vector(left)}
+            left = {**vector(left), **{k: v for k, v in right.items() if unnamed(k) not in known}}
         return left
 
     def _both(self) -> Value:
         left = self._compared()
         while self._next() in {"and", "unless"}:
             wanted = self._take("and", "unless") == "and"
-            others = {_unnamed(labels) for labels in _vector(self._compared())}
-            left = {k: v for k, v in _vector(left).items() if (_unnamed(k) in others) is wanted}
+            others = {unnamed(labels) for labels in vector(self._compared())}
+            left = {k: v for k, v in vector(left).items() if (unnamed(k) in others) is wanted}
         return left
 
     def _compared(self) -> Value:
@@ -157,27 +166,27 @@ class _Parser:
             holds = _COMPARE[self._take(*_COMPARE)]
             right = self._summed()
             if isinstance(left, dict):
-                left = {k: v for k, v in left.items() if (o := _other(right, k)) is not None and holds(v, o)}
+                left = {k: v for k, v in left.items() if (o := other(right, k)) is not None and holds(v, o)}
             else:
-                left = {k: v for k, v in _vector(right).items() if holds(left, v)}
+                left = {k: v for k, v in vector(right).items() if holds(left, v)}
         return left
 
     def _summed(self) -> Value:
         left = self._multiplied()
         while self._next() in {"+", "-"}:
-            left = _apply({"+": operator.add, "-": operator.sub}[self._take("+", "-")], left, self._multiplied())
+            left = apply({"+": operator.add, "-": operator.sub}[self._take("+", "-")], left, self._multiplied())
         return left
 
     def _multiplied(self) -> Value:
         left = self._single()
         while self._next() in {"*", "/"}:
-            left = _apply({"*": operator.mul, "/": _divide}[self._take("*", "/")], left, self._single())
+            left = apply({"*": operator.mul, "/": divide}[self._take("*", "/")], left, self._single())
         return left
 
     def _single(self) -> Value:
         if self._next() == "-":
             self._place += 1
-            return _apply(operator.mul, -1.0, self._single())
+            return apply(operator.mul, -1.0, self._single())
         if self._next() == "(":
             self._place += 1
             value = self.either()
@@ -189,7 +198,7 @@ class _Parser:
             return float(text)
         if kind != "word":
             raise ValueError(f"not understood: {text!r}")
-        if text in _AGGREGATES:
+        if text in AGGREGATES:
             return self._aggregated(text)
         if self._next() == "(":
             return self._called(text)
@@ -198,13 +207,13 @@ class _Parser:
     def _aggregated(self, name: str) -> Vector:
         by = self._by()
         self._take("(")
-        value = _vector(self.either())
+        value = vector(self.either())
         self._take(")")
         by = by or self._by()
         groups: dict[Labels, list[float]] = {}
         for labels, each in value.items():
             groups.setdefault(frozenset(pair for pair in labels if pair[0] in by), []).append(each)
-        return {labels: _AGGREGATES[name](values) for labels, values in groups.items()}
+        return {labels: AGGREGATES[name](values) for labels, values in groups.items()}
 
     def _by(self) -> set[str]:
         if self._next() != "by":
@@ -227,12 +236,12 @@ class _Parser:
             self._place += 1
             value: Value = self._ranged(name, metric)
         elif name == "absent":
-            value = {} if _vector(self.either()) else {frozenset(): 1.0}
+            value = {} if vector(self.either()) else {frozenset(): 1.0}
         elif name == "histogram_quantile":
             share = self.either()
             self._take(",")
             assert isinstance(share, float)
-            value = _quantiles(share, _vector(self.either()))
+            value = quantiles(share, vector(self.either()))
         else:
             raise ValueError(f"{name} is not known here")
         self._take(")")
@@ -273,84 +282,11 @@ class _Parser:
         found = {}
         for labels, points in self._history.series(self._at - span, self._at).items():
             if _fits(labels, matchers) and len(points) >= 2:
-                increase = _extrapolated(points, self._at - span, self._at)
-                found[_unnamed(labels)] = increase if function == "increase" else increase / span
+                increase = extrapolated(points, self._at - span, self._at)
+                found[unnamed(labels)] = increase if function == "increase" else increase / span
         return found
-
-
-def _extrapolated(points: Sequence[tuple[float, float]], start: float, end: float) -> float:
-    """The increase over the whole range, as Prometheus estimates it from the points in it; a fall is a restart."""
-    increase = sum(
-        after - before if after >= before else after
-        for (_, before), (_, after) in zip(points, points[1:], strict=False)
-    )
-    sampled = points[-1][0] - points[0][0]
-    average = sampled / (len(points) - 1)
-    to_start, to_end = points[0][0] - start, end - points[-1][0]
-    if increase > 0 and points[0][1] >= 0:
-        to_start = min(to_start, sampled * (points[0][1] / increase))
-    covered = sampled
-    covered += to_start if to_start < average * 1.1 else average / 2
-    covered += to_end if to_end < average * 1.1 else average / 2
-    return increase * covered / sampled
-
-
-def _quantiles(share: float, buckets: Vector) -> Vector:
-    groups: dict[Labels, list[tuple[float, float]]] = {}
-    for labels, value in buckets.items():
-        bound = next(float(text) for name, text in labels if name == "le")
-        groups.setdefault(frozenset(p for p in labels if p[0] not in {"le", "__name__"}), []).append((bound, value))
-    found = {}
-    for labels, steps in groups.items():
-        steps.sort()
-        wanted = share * steps[-1][1]
-        before = (0.0, 0.0)
-        for bound, reached in steps:
-            if reached >= wanted:
-                width = 0.0 if math.isinf(bound) or reached == before[1] else bound - before[0]
-                part = (wanted - before[1]) / (reached - before[1]) if reached > before[1] else 0.0
-                found[labels] = before[0] + width * part
-                break
-            before = (bound, reached)
-    return found
-
-
-_AGGREGATES: Mapping[str, Callable[[Iterable[float]], float]] = {
-    "sum": sum, "min": min, "max": max, "count": lambda values: float(len(list(values))),
-}  # fmt: skip
 
 
 def _fits(labels: Labels, matchers: Iterable[tuple[str, str, str]]) -> bool:
     known = dict(labels)
     return all(_MATCH[sign](known.get(label, ""), text) for label, sign, text in matchers)
-
-
-def _unnamed(labels: Labels) -> Labels:
-    return frozenset(pair for pair in labels if pair[0] != "__name__")
-
-
-def _vector(value: Value) -> Vector:
-    if not isinstance(value, dict):
-        raise ValueError("a vector is wanted")
-    return value
-
-
-def _other(value: Value, labels: Labels) -> float | None:
-    """What stands against a series: a number, or the series with the same labels."""
-    if isinstance(value, float):
-        return value
-    return next((number for other, number in value.items() if _unnamed(other) == _unnamed(labels)), None)
-
-
-def _apply(what: Callable[[float, float], float], left: Value, right: Value) -> Value:
-    if isinstance(left, float) and isinstance(right, float):
-        return what(left, right)
-    if isinstance(left, float):
-        return {_unnamed(k): what(left, v) for k, v in _vector(right).items()}
-    return {_unnamed(k): what(v, o) for k, v in left.items() if (o := _other(right, k)) is not None}
-
-
-def _divide(left: float, right: float) -> float:
-    if right == 0:
-        return math.nan if left == 0 or math.isnan(left) else math.copysign(math.inf, left)
-    return left / right

@@ -11,7 +11,8 @@ import pytest
 
 from alert_rules import MINUTE, PROMTOOL, by_promtool, rules
 from integration.ledger.world import ScriptedProvider, World
-from promql import History, Vector, fires, samples
+from promql import History, fires, samples
+from promql_values import Vector
 from reminders.broker.link import Link
 from reminders.broker.presence import Presence, announce
 from reminders.celery_options import QUEUES
