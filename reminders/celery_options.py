@@ -27,6 +27,9 @@ WOKEN_BY_WATCH = "woken_by_watch"
 DELIVER_TASK = "reminders.deliver"
 PARTITIONS_TASK = "reminders.make_partitions"
 PURGE_TASK = "reminders.purge"
+COUNT_TASK = "reminders.count_attempts"
+COUNT_EVERY = 15.0
+"""Seconds between two counts of what was attempted: metrics and the SLO lag by so much."""
 RECONCILE_TASK = "reminders.reconcile"
 RECONCILE_TICK_TASK = "reminders.reconcile_tick"
 RECONCILE_EVERY = 300.0
@@ -189,6 +192,7 @@ def options(settings: Settings) -> dict[str, Any]:
             },
             # Beat forgets on restart when it ran last, so this is hourly: once a day might never come.
             "make-partitions": {"task": PARTITIONS_TASK, "schedule": 3600.0, "options": {"expires": 3600.0}},
+            "count-attempts": {"task": COUNT_TASK, "schedule": COUNT_EVERY, "options": {"expires": COUNT_EVERY}},
             # A night that is missed is made up for by the next.
             "purge": {"task": PURGE_TASK, "schedule": crontab(hour="3", minute="20"), "options": {"expires": 3600.0}},
         },

@@ -32,6 +32,7 @@ from reminders.settings_values import (
     seconds,
     share,
     switch,
+    token,
     whole,
 )
 
@@ -115,6 +116,7 @@ class Settings:
     dispatcher: str = MAIN
     flower_auth: Secret | None = None
     flower_events: str = "all"
+    metrics_token: Secret | None = None
     reconcile: Path | None = None
     """The configuration of reconciliation, a TOML file."""
     reconcile_token: Secret | None = None
@@ -190,6 +192,7 @@ _PARSERS: dict[str, Callable[[str], Any]] = {
     "dispatcher": read_dispatcher,
     "flower_auth": _secret(basic_auth),
     "flower_events": events,
+    "metrics_token": _secret(token),
     "reconcile": file_name,
     "reconcile_token": _secret(host_token),
     "reconcile_keep": seconds(30 * SHORTEST_RETENTION, 100 * _YEAR),

@@ -92,6 +92,13 @@ def file_name(text: str) -> Path:
     return Path(text).expanduser()
 
 
+def token(text: str) -> str:
+    """What whoever asks must send in a header."""
+    if not re.fullmatch(r"[A-Za-z0-9._~+/=-]{24,4096}", text, re.ASCII):
+        raise ValueError("must be at least 24 random letters, digits or . _ ~ + / = -")
+    return text
+
+
 def host_token(text: str) -> str:
     """A host, a colon, and the bearer token that this host alone is shown."""
     if not re.fullmatch(r"[A-Za-z0-9][A-Za-z0-9.-]*:[A-Za-z0-9._~+/=-]{8,4096}", text, re.ASCII):

@@ -15,7 +15,8 @@ from reminders import bootstrap
 from reminders.broker.junk import drop_malformed
 from reminders.broker.shutdown import shutting_down
 from reminders.celery import app
-from reminders.celery_options import DELIVER_TASK, PARTITIONS_TASK, PURGE_TASK, SCAN_TASK, WOKEN_BY_WATCH
+from reminders.celery_options import COUNT_TASK, DELIVER_TASK, PARTITIONS_TASK, PURGE_TASK, SCAN_TASK, WOKEN_BY_WATCH
+from reminders.ledger.counting import count_attempts
 from reminders.ledger.status import make_partitions
 from reminders.operate.other_retention import purge_others
 from reminders.operate.retention import purge
@@ -78,6 +79,12 @@ def _caps(given: object) -> list[UUID]:
 def make_attempt_partitions() -> list[str]:
     """Keep the coming months' partitions of the attempts in existence."""
     return make_partitions(bootstrap.database())
+
+
+@task(name=COUNT_TASK, acks_late=False)
+def count_attempts_recorded() -> int:
+    """Count what was recorded since the last time. Lost with its process, the next one goes on where it stopped."""
+    return count_attempts(bootstrap.database()).attempts
 
 
 PURGE_SECONDS = 20.0

@@ -3,7 +3,7 @@
 from reminders.ledger.migration_steps import commit, run, run_folder
 
 revision = "0024"
-down_revision = "0022"
+down_revision = "0023"
 branch_labels = None
 depends_on = None
 

@@ -4,47 +4,19 @@ from __future__ import annotations
 
 import hashlib
 import logging
-from collections import Counter
-from collections.abc import Mapping
-from threading import Lock
 from traceback import extract_tb
 from typing import Any
 
 from kombu.utils.json import dumps
+
+from reminders.pipeline.tally import Tally
 
 logger = logging.getLogger(__name__)
 
 
 NO_MESSAGE = "(no message)"
 """Under which bytes are counted that name no task."""
-OTHERS = "(others)"
-MOST_NAMES = 50
-"""Names that a process counts apart, so that nobody fills the broker with invented ones."""
 LONGEST_NAME = 80
-
-
-class Tally:
-    """Counts by name until somebody takes the counts away."""
-
-    def __init__(self) -> None:
-        self._lock = Lock()
-        self._counts: Counter[str] = Counter()
-        self._names: set[str] = {NO_MESSAGE}
-
-    def add(self, name: object) -> None:
-        self.put_back({_shown(name): 1})
-
-    def put_back(self, counts: Mapping[str, int]) -> None:
-        with self._lock:
-            for name, count in counts.items():
-                if len(self._names) < MOST_NAMES:
-                    self._names.add(name)
-                self._counts[name if name in self._names else OTHERS] += count
-
-    def take(self) -> dict[str, int]:
-        with self._lock:
-            counts, self._counts = self._counts, Counter()
-            return dict(counts)
 
 
 def _shown(name: object) -> str:
@@ -52,7 +24,7 @@ def _shown(name: object) -> str:
     return "".join(each if each.isprintable() else "?" for each in text[:LONGEST_NAME])
 
 
-dropped = Tally()
+dropped = Tally([NO_MESSAGE])
 """Dropped by this process and not yet reported to the broker."""
 
 
@@ -74,11 +46,11 @@ def drop_unread(message: Any, queue: str, error: Exception) -> None:
 
 def drop_unknown(name: object) -> None:
     """Log and count a message for a task that this release does not have. Its arguments are not logged."""
-    dropped.add(name)
+    dropped.add(_shown(name))
     logger.error("Dropped a message for task %s: this release has no such task", _shown(name))
 
 
 def drop_malformed(name: object, fault: str) -> None:
     """The same for a message whose headers or arguments the task it names cannot use."""
-    dropped.add(name)
+    dropped.add(_shown(name))
     logger.warning("Dropped a message for task %s: %s", _shown(name), fault)

@@ -14,6 +14,8 @@ from reminders.celery_options import DELIVERY_QUEUES, KEY_PREFIX
 
 KEY = KEY_PREFIX + "workers"
 DROPPED_KEY = KEY_PREFIX + "dropped_by_name"
+COUNTED_KEY = KEY_PREFIX + "counted"
+"""What processes count besides, by the names of `reminders.pipeline.tally`."""
 SILENT_AFTER = 3.0
 """Seconds after which a worker that says nothing counts as gone. It speaks every second."""
 
@@ -32,12 +34,25 @@ class Presence:
         return any(queue in DELIVERY_QUEUES for queue in self.queues)
 
 
-def announce(
-    link: Link, presence: Presence, *, instead_of: Presence | None = None, dropped: Mapping[str, int] | None = None
-) -> None:
-    """Say that this worker is alive, by the broker's clock; add `dropped` messages to the common counts by name.
+def progress_key(presence: Presence) -> str:
+    """Under which a process says for how many seconds it has not got on."""
+    return f"{KEY_PREFIX}progress:{presence.node}:{presence.pid}"
 
-    `instead_of` is what it said before, if that has changed. Raises `BrokerAway`.
+
+def announce(
+    link: Link,
+    presence: Presence,
+    *,
+    instead_of: Presence | None = None,
+    dropped: Mapping[str, int] | None = None,
+    counted: Mapping[str, int] | None = None,
+    progress_age: float = 0.0,
+) -> None:
+    """Say that this worker is alive, by the broker's clock; add `dropped` messages, and what it has `counted` besides, to the
+    common counts by name.
+
+    `instead_of` is what it said before, if that has changed; `progress_age` is for how many seconds it has not got on. Raises
+    `BrokerAway`.
     """
     with link.redis() as client:
         now = _instant(client.time())
@@ -48,6 +63,9 @@ def announce(
                 pipe.zrem(KEY, _encode(instead_of))
             for name, count in (dropped or {}).items():
                 pipe.hincrby(DROPPED_KEY, name, count)
+            for name, count in (counted or {}).items():
+                pipe.hincrby(COUNTED_KEY, name, count)
+            pipe.set(progress_key(presence), f"{progress_age:.1f}", ex=int(60 * SILENT_AFTER))
             pipe.execute()
 
 

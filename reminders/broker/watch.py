@@ -16,8 +16,10 @@ from celery.worker import state
 from reminders.broker import junk
 from reminders.broker.link import BrokerAway, Link
 from reminders.broker.presence import Presence, announce
+from reminders.broker.progress import Progress
 from reminders.broker.shutdown import given_up, shutting_down
 from reminders.celery_options import SCAN_TASK
+from reminders.pipeline import tally
 from reminders.settings import Settings
 
 logger = logging.getLogger(__name__)
@@ -68,6 +70,7 @@ class _Watch:
         self._announced: Presence | None = None
         self._unheard = -STARTING
         self._scan_seen = 0.0
+        self._progress = Progress()
         self._pace = Event()
 
     def run(self) -> None:
@@ -82,20 +85,34 @@ class _Watch:
     def _look(self) -> None:
         consumer = getattr(self._worker, "consumer", None)
         ready = getattr(consumer, "task_consumer", None) is not None
-        dropped = junk.dropped.take()
+        listens = self._listens(consumer)
+        self._progress.note(
+            finished=state.all_total_count[0] - len(state.active_requests),
+            idle=listens and not state.reserved_requests,
+            looked_at=self._looked_at(),
+        )
+        dropped, counted = junk.dropped.take(), tally.events.take()
         presence = self._presence(consumer)
         try:
-            announce(self._link, presence, instead_of=self._announced, dropped=dropped)
+            announce(
+                self._link,
+                presence,
+                instead_of=self._announced,
+                dropped=dropped,
+                counted=counted,
+                progress_age=self._progress.age(),
+            )
             self._announced = presence
         except BrokerAway:
             junk.dropped.put_back(dropped)
+            tally.events.put_back(counted)
             self._unheard = min(self._unheard, 0)  # the broker's silence is not the consumer's deafness
             return
         if self._worker.blueprint is not None and self._worker.blueprint.state in {CLOSE, TERMINATE}:
             shutting_down.set()  # told by remote control, which sends no signal
         if shutting_down.is_set():
             return
-        self._unheard = 0 if self._listens(consumer) else self._unheard + 1
+        self._unheard = 0 if listens else self._unheard + 1
         if self._unheard > DEAF_AFTER:
             self._end(f"The consumer has asked the broker nothing at {self._unheard} looks")
         self._end_if_stuck()

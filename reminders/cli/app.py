@@ -49,6 +49,7 @@ SECTIONS: dict[str, dict[str, tuple[str, str]]] = {
     },
     "Operation": {
         "status": ("reminders.cli.status:status", "What is due, in flight, late, dead."),
+        "metrics": ("reminders.cli.metrics:metrics", "Metrics for Prometheus: once, or as an endpoint."),
         "scan": ("reminders.cli.scan:scan", "Lease and publish what is due, without waiting for a tick."),
         "dlq": ("reminders.cli.dlq:dlq", "Dead letters: list, show, redrive, discard, resolve."),
         "pause": ("reminders.cli.pause:pause", "Stop sending: all, a tenant, channel, kind or destination; list."),

@@ -6,13 +6,16 @@ from typing import Any
 
 import click
 
+from reminders.bootstrap import DATABASE_FAULTS
 from reminders.broker.gauge import RedisGauge
 from reminders.broker.link import BrokerAway, Link
 from reminders.cli.drain import drains_for_people
+from reminders.cli.live_view import show_until_interrupted
 from reminders.cli.pause import pauses_for_people
 from reminders.cli.printing import print_fields, print_json
 from reminders.cli.rate import rates_for_people
-from reminders.cli.session import session
+from reminders.cli.session import Session, session
+from reminders.cli.slo import print_slo
 from reminders.cli.values import json_option
 from reminders.ledger.settlement_status import reconciliation_status
 from reminders.ledger.status import PERIODS, ledger_status
@@ -20,20 +23,53 @@ from reminders.settings import Settings
 
 
 @click.command(short_help="What is due, in flight, late, dead.")
+@click.option(
+    "--watch",
+    metavar="[SECONDS]",
+    is_flag=False,
+    flag_value="2",
+    type=click.FloatRange(min=0.1, max=3600),
+    help="Show it again every so many seconds (2), until Ctrl-C.",
+)
+@click.option("--slo", is_flag=True, help="Show instead how many reminders were called for in time, by day and tenant.")
+@click.option("--days", type=click.IntRange(1, 400), default=7, show_default=True, help="With --slo: how many, UTC.")
+@click.option("--tenant", help="With --slo: of this tenant alone.")
 @json_option
-def status(*, as_json: bool) -> None:
+def status(*, watch: float | None, slo: bool, days: int, tenant: str | None, as_json: bool) -> None:
     """Show what is due, in flight, late and dead, and what waits on the broker.
 
     Live states are counted exactly, ended ones over the last 24 hours. "oldest due" is how long the reminder that has waited
     longest is due without being sent yet; a retry is due when its delay ends, and what a pause holds is not counted, what waits for a turn under a cap or in a drain is. "last
     tick" is beat's last one that a scanner took; a scanner that wakes itself makes none. Exits 0 also while Redis is away.
     """
+    if slo:
+        print_slo(days=days, tenant=tenant, as_json=as_json)
+        return
     with session(broker=True) as ledger:
-        found = {
-            **ledger_status(ledger.database, scan_every=ledger.settings.scan_every),
-            "reconciliation": reconciliation_status(ledger.database),
-            **broker_status(ledger.settings),
-        }
+        if watch is None:
+            _show(ledger, as_json=as_json)
+        else:
+            show_until_interrupted(lambda: _show_if_it_answers(ledger, as_json=as_json), watch, framed=not as_json)
+
+
+def _show_if_it_answers(ledger: Session, *, as_json: bool) -> None:
+    """A server that is away is told, and asked again the next time."""
+    try:
+        _show(ledger, as_json=as_json)
+    except DATABASE_FAULTS as error:
+        first = str(error).strip().partition("\n")[0] or type(error).__name__
+        if as_json:
+            print_json({"ledger_error": first})
+        else:
+            print_fields([("ledger", f"away: {first}"), *_broker_for_people(broker_status(ledger.settings))])
+
+
+def _show(ledger: Session, *, as_json: bool) -> None:
+    found = {
+        **ledger_status(ledger.database, scan_every=ledger.settings.scan_every),
+        "reconciliation": reconciliation_status(ledger.database),
+        **broker_status(ledger.settings),
+    }
     if as_json:
         print_json(
             {**found, **{name: [each.fields() for each in found[name]] for name in ("pauses", "drains", "rates")}}

@@ -22,6 +22,7 @@ from reminders.ledger.audit_places import PLACES
 from reminders.ledger.audit_secrets import SECRETS
 from reminders.ledger.audit_series import SERIES
 from reminders.ledger.audit_settlements import SETTLEMENTS
+from reminders.ledger.audit_slo import SLO
 from reminders.ledger.audit_templates import TEMPLATES
 from reminders.ledger.audit_tenants import TENANTS
 from reminders.ledger.audit_turns import TURN_LOST, lost_turns
@@ -42,6 +43,7 @@ CHECKS: tuple[Check, ...] = (
     *SETTLEMENTS,
     *TENANTS,
     *ERASURES,
+    *SLO,
 )
 
 # Read only, so that it may run on a replica, and all checks see one moment. Every time is Postgres's own. Compiling a

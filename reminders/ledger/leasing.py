@@ -30,6 +30,11 @@ _PAUSED = f"""LEFT JOIN LATERAL (
         ORDER BY z.drain_until IS NOT NULL, z.paused_at LIMIT 1
     ) paused ON true"""
 
+# Since when nothing but our own doing stands before the call: its due time, or the end of what it rightly waited for. It is
+# kept through leases that ended and claims that were given back, which are ours.
+_READY_SINCE = """WHEN d.status = 'pending' AND (d.ready_at IS NULL OR d.quiet_until = d.wake_at OR d.turn_at = d.wake_at)
+                  THEN d.wake_at ELSE d.ready_at"""
+
 # What goes to a destination that is held is put off as a refused claim would put it off, without a message for each; what
 # is paused is held, and so is what a drain works off, since it was due: its turn comes by that.
 _TO_LEASED = f"""UPDATE {{s}}.due d
@@ -41,7 +46,7 @@ SET status = CASE WHEN picked.hold_id IS NOT NULL THEN 'held' WHEN picked.held_u
     give_up_at = CASE WHEN picked.hold_id IS NOT NULL THEN picked.expires_at
                       WHEN picked.held_until IS NULL THEN d.give_up_at
                       ELSE LEAST(d.give_up_at, (SELECT now FROM t) + make_interval(secs => :max_wait)) END,
-    epoch = {EPOCH_OF_LANE}, hold_id = picked.hold_id, held_at = CASE WHEN picked.drain_until IS NOT NULL THEN picked.wake_at WHEN picked.hold_id IS NOT NULL THEN (SELECT now FROM t) END,
+    ready_at = CASE WHEN picked.held_until IS NOT NULL THEN NULL {_READY_SINCE} END, epoch = {EPOCH_OF_LANE}, hold_id = picked.hold_id, held_at = CASE WHEN picked.drain_until IS NOT NULL THEN picked.wake_at WHEN picked.hold_id IS NOT NULL THEN (SELECT now FROM t) END,
     wait_left = CASE WHEN picked.hold_id IS NOT NULL THEN {WAIT_LEFT} END"""
 
 _LEASING = {

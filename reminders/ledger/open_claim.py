@@ -35,9 +35,9 @@ GUARD = "n.delivery_key = :key AND n.claim_number = :number AND n.status = 'send
 ATTEMPT = """attempt AS (
     INSERT INTO {s}.delivery_attempts
         (delivery_key, claim_number, claimed_at, reminder_id, worker, outcome, status_code, provider_reference, error_class,
-         reason, duration_ms, decision)
+         reason, duration_ms, decision, ready_at)
     SELECT delivery_key, claim_number, claimed_at, reminder_id, worker, :outcome, :code, :reference, :error_class,
-           :reason, :duration, :decision
+           :reason, :duration, :decision, (SELECT d.ready_at FROM {s}.due d WHERE d.id = delivery.reminder_id)
     FROM delivery
 )"""
 

@@ -35,7 +35,7 @@ held AS MATERIALIZED (
     FOR NO KEY UPDATE OF d SKIP LOCKED
 )
 UPDATE {{s}}.due d
-SET status = 'pending', wake_at = LEAST(held.until + {SPREAD}, held.give_up_at), give_up_at = held.give_up_at
+SET status = 'pending', wake_at = LEAST(held.until + {SPREAD}, held.give_up_at), give_up_at = held.give_up_at, ready_at = NULL
 FROM held WHERE d.id = held.id
 RETURNING CASE WHEN held.whole_channel THEN 'channel_held' ELSE 'destination_held' END
 """,

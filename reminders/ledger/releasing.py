@@ -62,6 +62,7 @@ WITH RECURSIVE t AS MATERIALIZED (SELECT COALESCE(:now, clock_timestamp()) AS no
 ), moved AS (
     UPDATE {{s}}.due d
     SET status = CASE WHEN turns.other_id IS NULL THEN 'pending' ELSE 'held' END, hold_id = turns.other_id,
+        ready_at = CASE WHEN EXISTS (SELECT 1 FROM {{s}}.pauses z WHERE z.id = d.hold_id AND z.drain_until IS NOT NULL) THEN d.ready_at END,
         held_at = CASE WHEN turns.other_id IS NOT NULL THEN d.held_at END,
         wait_left = CASE WHEN turns.other_id IS NOT NULL THEN d.wait_left END,
         wake_at = CASE WHEN turns.other_id IS NULL THEN LEAST(turns.turn, turns.turn + turns.wait_left, turns.expires_at) END,

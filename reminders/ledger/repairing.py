@@ -41,12 +41,12 @@ LEFT JOIN {s}.shutdowns s ON s.worker = n.worker
 # `excused` are the keys whose worker had been told to stop: nothing is held against them.
 _RECORD_LOST = """attempt AS (
     INSERT INTO {s}.delivery_attempts
-        (delivery_key, claim_number, claimed_at, reminder_id, worker, outcome, error_class, reason, decision)
+        (delivery_key, claim_number, claimed_at, reminder_id, worker, outcome, error_class, reason, decision, ready_at)
     SELECT delivery_key, claim_number, claimed_at, reminder_id, worker, 'unknown',
            CASE WHEN delivery_key = ANY(:excused) THEN 'worker_shut_down' ELSE 'worker_lost' END,
            CASE WHEN delivery_key = ANY(:excused) THEN 'the worker was shut down before it recorded an outcome'
                 ELSE 'the worker ended before it recorded an outcome' END,
-           :decision
+           :decision, (SELECT d.ready_at FROM {s}.due d WHERE d.id = delivery.reminder_id)
     FROM delivery
     ON CONFLICT (delivery_key, claim_number, claimed_at) DO NOTHING
 )"""

@@ -140,6 +140,7 @@ WITH_OTHERS: dict[str, str] = {
     "reconciliation_run_payouts": "its run",
     "reconciliation_run_groups": "its run",
     "reconciliation_run_decisions": "its run",
+    "slo_days": "400 days after its day, when attempts are counted",
 }
 """Tables whose rows go with something else, and with what."""
 
@@ -156,6 +157,8 @@ STAYS: dict[str, str] = {
     "known_channels": "names that workers know; no tenant's",
     "known_zones": "the same",
     "ticks": "one row for each name of a process line",
+    "totals": "a few numbers for each channel; nobody's",
+    "counted_up_to": "one row",
     "settlement_sources": "one row for each source",
     "schema_version": "the migrations' own",
 }

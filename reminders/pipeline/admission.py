@@ -14,6 +14,7 @@ from uuid import UUID
 from reminders.domain.identity import uuid7
 from reminders.domain.turns import KnownCap, Refused
 from reminders.pipeline.deliver import Deliver
+from reminders.pipeline.tally import REFUSED, events
 
 logger = logging.getLogger(__name__)
 
@@ -69,6 +70,7 @@ class Admission:
             if answer == UNCALLED:
                 return self.deliver(reminder_id, delivery_key)
             logger.info("deliver.no_claim reason=%s cap=%s key=%s", answer, refused.cap, delivery_key)
+            events.add(f"{REFUSED}{answer}")
             return answer
         claimed: list[bool] = []
         try:

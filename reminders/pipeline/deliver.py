@@ -21,6 +21,7 @@ from reminders.pipeline.finalize import Finalize
 from reminders.pipeline.open_calls import OpenCalls
 from reminders.pipeline.ports import Claim, ClaimLedger, Report
 from reminders.pipeline.provider import LooksUp, Provider, can_look_up
+from reminders.pipeline.tally import REFUSED, events
 from reminders.pipeline.tracing import origin
 from reminders.pipeline.writing import NotWritten, with_template, written
 from reminders.settings import FINALIZE_BUDGET
@@ -217,6 +218,7 @@ class Deliver:
                 reason = self.shadow(reminder_id, delivery_key)
             if reason != "busy" or pause is None:
                 logger.info("deliver.no_claim reason=%s key=%s", reason, delivery_key)
+                events.add(f"{REFUSED}{reason}")
                 return reason
             self.pause(pause)
         raise AssertionError("the last pause is None")

@@ -8,6 +8,7 @@ from collections.abc import Callable, Sequence
 from uuid import UUID
 
 from reminders.pipeline.ports import Message, Publisher, ScanLedger
+from reminders.pipeline.tally import PUBLISH_REFUSED, events
 
 logger = logging.getLogger(__name__)
 
@@ -40,6 +41,7 @@ def publish(
     refused = [message.reminder_id for message in going_out[accepted:]]
     if refused:
         # Crash here: rows `published` whose messages may be missing; the deadline wakes them.
+        events.add(PUBLISH_REFUSED, len(refused))
         ledger.take_back_if_published(refused, token, lease)
         logger.warning(
             "publish.refused count=%d: the broker did not surely take them; their lease's end wakes them", len(refused)

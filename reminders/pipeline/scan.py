@@ -21,6 +21,7 @@ from reminders.pipeline.ports import Gauge, Leased, Message, Publisher, ScanLedg
 from reminders.pipeline.publish import publish
 from reminders.pipeline.repair import RepairPolicy, repair
 from reminders.pipeline.shares import belongs_to_one_destination, destination_share, last_within, takes
+from reminders.pipeline.tally import GIVEN_UP, events
 
 logger = logging.getLogger(__name__)
 
@@ -204,6 +205,7 @@ class Scan:
         ended = Counter(self.ledger.end_given_up(limit))
         # Crash here: committed as a whole, or not at all and found again.
         if ended:
+            events.put_back({f"{GIVEN_UP}{status}": number for status, number in ended.items()})
             counts = " ".join(f"{status}={number}" for status, number in sorted(ended.items()))
             logger.info("scan.given_up %s: it is too late to send them", counts)
 

@@ -30,7 +30,7 @@ CALENDAR = (
     "BEGIN:VCALENDAR\nVERSION:2.0\nBEGIN:VEVENT\nUID:one@example.org\nDTSTART;TZID=Europe/Berlin:20350101T090000\n"
     "BEGIN:VALARM\nACTION:DISPLAY\nTRIGGER:-PT15M\nEND:VALARM\nEND:VEVENT\nEND:VCALENDAR\n"
 )
-STAYS = ("reminders up", "reminders receiver", "reminders worker")
+STAYS = ("reminders up", "reminders receiver", "reminders worker", "reminders metrics --serve")
 """These run until they are stopped."""
 ELSEWHERE = {
     # The suite cannot run itself; the target must exist. What they install and start is proven by a fresh clone, and
@@ -63,6 +63,8 @@ class Newcomer:
         self.folder = folder
         self.port = port
         self.environ = {**unset(), "PATH": f"{BIN}{os.pathsep}{os.environ['PATH']}", "REMINDERS_HOME": str(home)}
+        # What the page on monitoring asks for.
+        self.environ["REMINDERS_METRICS_TOKEN"] = "a-token-that-is-long-enough"
         self.staying: list[subprocess.Popen[bytes]] = []
         self.shell = ForkingShell(self.environ, folder)
 
@@ -133,6 +135,8 @@ def newcomer(home: Path, tmp_path: Path) -> Iterator[Newcomer]:
 def as_run(command: str, port: int) -> str:
     """The command with a port of this test's own."""
     command = ELSEWHERE.get(command, command).replace("8780", str(port))
+    if command == "reminders metrics --serve":
+        return f"{command} --port 0"
     return f"{command} --port {port}" if command.startswith("reminders receiver") else command
 
 

@@ -262,6 +262,9 @@ PLANTS = {
     "erasure_not_finished": planted(
         erased, "UPDATE reminders.erasures SET finished_at = NULL, started_at = now() - interval '25 hours'", id_of=lambda _: None
     ),
+    "facts_beyond_totals": planted(
+        ended(DONE), "INSERT INTO reminders.slo_days VALUES (current_date, 'tenant-a', 5, 1, 0)", id_of=lambda _: None
+    ),
     "skipped_but_made": planted(planned_by_a_series, SKIPPED),
     "occurrence_without_series": planted(planned_by_a_series, "UPDATE reminders.series SET slot = 'another'"),
 }  # fmt: skip
