@@ -85,7 +85,9 @@ def killed_in_the_middle(stack: Stack, since: datetime, last: str) -> None:
     url = make_url(stack.services.database_url).set(drivername="postgresql").render_as_string(hide_password=False)
     holder, watch = psycopg2.connect(url), psycopg2.connect(url)
     watch.autocommit = True
-    waits = "SELECT count(*) FROM pg_stat_activity WHERE wait_event_type = 'Lock' AND application_name = 'reminders-cli'"
+    waits = (
+        "SELECT count(*) FROM pg_stat_activity WHERE wait_event_type = 'Lock' AND application_name = 'reminders-cli'"
+    )
     with holder.cursor() as held, watch.cursor() as cursor:
         held.execute("SELECT 1 FROM reminders.reminders WHERE id = %s FOR UPDATE", (last,))
         stack.database.close()

@@ -94,7 +94,13 @@ def test_it_is_on_record_and_said_again_it_does_nothing(run, stage):
     dead = stage.schedule()
     stage.deliver(dead, Rejected("http_410", "gone", 410), Bury("destination"))
     first = only(run(*SAID))
-    assert (first["repeat"], first["letter"], first["already"], first["actor"], first["reason"]) == (1, 1, False, "ada", "restored")
+    assert (first["repeat"], first["letter"], first["already"], first["actor"], first["reason"]) == (
+        1,
+        1,
+        False,
+        "ada",
+        "restored",
+    )
     assert stage.rows("SELECT ended_at IS NOT NULL FROM pauses") == [(True,)]
     again = only(run(*SAID))
     assert again == {**first, "already": True}
@@ -122,17 +128,26 @@ def test_turns_that_came_meanwhile_are_made_and_judged_before_a_planner_sends_th
     made = series(stage, settings, now - timedelta(days=3), catch_up="all")
     assert stage.rows("SELECT count(*), max(due_at) < now() FROM reminders") == [(1, True)]
     told = only(run("quarantine", "--since", (now - timedelta(days=3)).isoformat(), "--reason", "restored", "--json"))
-    assert (told["series_planned"] >= 1, told["repeat"] in {3, 4}, told["ahead"], told["faulty_series"]) == (True, True, 1, [])
+    assert (told["series_planned"] >= 1, told["repeat"] in {3, 4}, told["ahead"], told["faulty_series"]) == (
+        True,
+        True,
+        1,
+        [],
+    )
     count = stage.count("reminders")
     assert plan_due(stage.database, 100, None) == 0
     assert stage.count("reminders") == count
-    repeated = stage.rows(f"SELECT count(*) FROM notification_deliveries n JOIN reminders r USING (delivery_key) WHERE r.series_id = '{made.id}'")
+    repeated = stage.rows(
+        f"SELECT count(*) FROM notification_deliveries n JOIN reminders r USING (delivery_key) WHERE r.series_id = '{made.id}'"
+    )
     assert repeated == [(told["repeat"],)]
     assert run("audit", "--series").exit_code == 0
 
 
 @pytest.mark.usefixtures("alone", "broker")
-def test_a_series_that_somebody_holds_is_waited_for_and_everything_stays_paused(run, stage, settings, monkeypatch, migrated):
+def test_a_series_that_somebody_holds_is_waited_for_and_everything_stays_paused(
+    run, stage, settings, monkeypatch, migrated
+):
     monkeypatch.setattr(operating, "PATIENCE", 0.2)
     series(stage, settings, datetime.now(UTC) - timedelta(days=3))
     holder = psycopg2.connect(migrated)

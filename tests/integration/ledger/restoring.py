@@ -17,7 +17,9 @@ WINDOW = 7 * 86400.0
 def begun(world: World, since: datetime | None = None, *, letters: bool = True) -> Quarantine:
     """One whose verdicts are as of now."""
     paused = pause(world.database, PauseScope(), actor="quarantine", reason="restored").pause
-    found = begin(world.database, since=since or world.now - timedelta(hours=1), pause_id=paused.id, letters=letters, said=SAID)
+    found = begin(
+        world.database, since=since or world.now - timedelta(hours=1), pause_id=paused.id, letters=letters, said=SAID
+    )
     cut(world.database, found)
     return quarantines(world.database, 1)[0]
 
