@@ -71,7 +71,7 @@ def capacity_(
             raise Refused(
                 f"no call was made in the last {days:g} days\nGive --peak, --p50, --p95 and --p99, or more --days."
             )
-    load = _load(peak, window, given, calls_per_reminder, history, there.deadline)
+    load = _load(peak, window, given, calls_per_reminder, history, deadline=there.deadline)
     found = capacity(load, there)
     if as_json:
         print_json(_fields(load, there, history, found))
@@ -101,6 +101,7 @@ def _load(
     given: dict[str, float | None],
     calls_per_reminder: float | None,
     history: CallHistory | None,
+    *,
     deadline: float,
 ) -> Load:
     if history is None:

@@ -111,7 +111,7 @@ def test_nothing_that_was_called_after_the_backup_is_done_again_and_nothing_is_l
     gate = threading.Event()
     both = {ONCE: receiver, PLAIN: plain}
     for each in both.values():
-        each.answer = lambda key, call, body: 200 if "open" not in body["reference"] or gate.wait(60) else 200
+        each.answer = lambda key, call, body: 200 if "open" not in body["reference"] or gate.wait(60) else 500
     made: dict[str, list[Any]] = {}
 
     def schedule(name: str, count: int, due_in: float) -> None:

@@ -27,10 +27,9 @@ SAID = ("quarantine", "--since", SINCE, "--reason", "restored", "--actor", "ada"
 
 
 @pytest.fixture
-def alone(stage, monkeypatch) -> Iterator[None]:
+def alone(stage, monkeypatch) -> None:
     """Nobody else: the connections of this test are no worker's."""
     monkeypatch.setattr(operating, "WORKERS", "reminders-worker")
-    yield
 
 
 @pytest.fixture
