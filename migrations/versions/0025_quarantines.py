@@ -50,9 +50,9 @@ ALTER TABLE {s}.reminders VALIDATE CONSTRAINT reminders_key_version;
 
 # For the older release a key is that of its version. What moves afterwards may meet a key of before the restore.
 DOWNGRADE = """
+ALTER TABLE {s}.reminders DROP CONSTRAINT reminders_key_version;
 UPDATE {s}.reminders SET version = key_version
 WHERE key_version IS NOT NULL AND delivery_key = {s}.delivery_key(identity_key, key_version);
-ALTER TABLE {s}.reminders DROP CONSTRAINT reminders_key_version;
 ALTER TABLE {s}.reminders DROP COLUMN key_version;
 DROP TABLE {s}.quarantines;
 """

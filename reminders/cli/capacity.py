@@ -13,7 +13,8 @@ from reminders.cli.session import command_settings, session
 from reminders.cli.values import json_option
 from reminders.domain.durations import parse_duration
 from reminders.domain.errors import InvalidInput, Refused
-from reminders.ledger.call_history import CallHistory, call_history, connections_allowed
+from reminders.ledger.call_history import CallHistory, call_history
+from reminders.ledger.connections import connections_allowed
 from reminders.operate.capacity import Capacity, Installation, Load, capacity
 from reminders.settings import Settings
 

@@ -18,7 +18,24 @@ _ROOM = """(SELECT count(*) FROM {s}.due WHERE status IN ('published', 'sending'
 
 
 def _key_fault(row: tuple[Any, ...]) -> str | None:
-    _, key, tenant, user, reference, kind, channel, slot, due_at, version, identity, address, place, series, turn, before = row
+    (
+        _,
+        key,
+        tenant,
+        user,
+        reference,
+        kind,
+        channel,
+        slot,
+        due_at,
+        version,
+        identity,
+        address,
+        place,
+        series,
+        turn,
+        before,
+    ) = row
     identity = bytes(identity)
     reference = reference if series is None else series
     # Moved without a reference, its identity is still that of the instant it was first scheduled for.

@@ -39,8 +39,6 @@ FROM sampled
     {"most": "integer", "age": "float8", "within": "float8"},
 )
 
-LIMIT = Statement("connections_allowed", "SELECT current_setting('max_connections')::integer", {})
-
 
 @dataclass(frozen=True, slots=True)
 class CallHistory:
@@ -68,8 +66,3 @@ def call_history(database: Database, *, age: float, within: float) -> CallHistor
         return None
     p50, p95, p99 = (each / 1000 for each in percentiles)
     return CallHistory(attempts, part, peak / part, attempts / firsts, p50, p95, p99, mean / 1000)
-
-
-def connections_allowed(database: Database) -> int:
-    """Postgres's `max_connections`."""
-    return int(database.fetch(LIMIT)[0][0])

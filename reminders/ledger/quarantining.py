@@ -23,6 +23,8 @@ from reminders.ledger.statement import Statement
 EPOCHS_FROM = datetime(2026, 1, 1, tzinfo=UTC)
 """The first version of an epoch is the number of seconds since then. Versions that a lost part of a ledger has made are lower,
 unless a reminder was moved more than once a second; a counter kept in the ledger would be lost with it."""
+LOWEST_EPOCH = 1_000_000
+"""Versions below are of before any quarantine: nothing is moved that often."""
 PAGE_SIZE = 500
 """Reminders that one step looks at."""
 _BEGIN = "SET TRANSACTION ISOLATION LEVEL READ COMMITTED; SET LOCAL enable_seqscan = off; SET LOCAL enable_bitmapscan = off; SET LOCAL jit = off"
@@ -109,15 +111,6 @@ END = Statement(
     "quarantine_end",
     "UPDATE {s}.quarantines SET ended_at = clock_timestamp() WHERE id = :id AND ended_at IS NULL RETURNING 1",
     {"id": "uuid"},
-)
-
-CONNECTED = Statement(
-    "quarantine_connected",
-    """
-SELECT a.pid, COALESCE(host(a.client_addr), 'this host') FROM pg_stat_activity a
-WHERE a.datname = current_database() AND a.application_name = :name AND a.pid <> pg_backend_pid() ORDER BY a.pid
-""",
-    {"name": "text"},
 )
 
 
@@ -239,11 +232,6 @@ def count(database: Database, since: datetime, *, window: float, letters: bool, 
                 totals[verdict] += number
         ((series,),) = run(SERIES_DUE)
     return Counted(totals, series, now.astimezone(UTC))
-
-
-def connections_of(database: Database, name: str) -> list[tuple[int, str]]:
-    """Process id and host of every connection to this database by what calls itself `name`, other than this one."""
-    return [(pid, where) for pid, where in database.fetch(CONNECTED, name=name)]
 
 
 def decided_about(found: Quarantine | None, since: datetime) -> str:

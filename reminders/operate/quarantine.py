@@ -15,6 +15,7 @@ from reminders.broker.gauge import RedisGauge
 from reminders.calendar.instants import instant_text
 from reminders.domain.errors import InvalidInput, Refused
 from reminders.domain.pauses import PauseScope
+from reminders.ledger.connections import connections_of
 from reminders.ledger.database import Database
 from reminders.ledger.pausing import pause, resume
 from reminders.ledger.planning import plan_due
@@ -23,7 +24,6 @@ from reminders.ledger.quarantining import (
     Quarantine,
     begin,
     clock,
-    connections_of,
     count,
     cut,
     decided_about,

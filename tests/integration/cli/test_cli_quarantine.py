@@ -108,6 +108,7 @@ def test_it_is_on_record_and_said_again_it_does_nothing(run, stage):
     assert "Nothing to do: quarantined since 2026-01-01T00:00:00Z already, by ada" in run(*SAID[:-1]).stdout
     assert "restored" in run("quarantine", "--list").stdout
     assert run("audit").exit_code == 0
+    assert f"; quarantined since, now version {first['epoch']}" in run("show", dead.id).stdout
     # An earlier time is another question.
     earlier = only(run("quarantine", "--since", "2025-12-01T00:00Z", "--reason", "older", "--json"))
     assert (earlier["already"], earlier["epoch"] > first["epoch"]) == (False, True)
