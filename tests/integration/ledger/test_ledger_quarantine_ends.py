@@ -24,11 +24,11 @@ from integration.ledger.restoring import (
 from integration.ledger.world import CLAIM, AskedProvider
 from reminders.domain.errors import Refused
 from reminders.domain.identity import delivery_key
-from reminders.domain.outcomes import Delivered, Rejected, Retry, Unknown
+from reminders.domain.outcomes import Delivered, Rejected, Unknown
 from reminders.ledger.quarantining import count, quarantines
 
 HOUR, DAY = timedelta(hours=1), timedelta(days=1)
-AGAIN, NO, LOST = Retry("busy", ""), Rejected("no", ""), Unknown("reset", "")
+NO, LOST = Rejected("no", ""), Unknown("reset", "")
 
 
 @pytest.fixture(autouse=True)
