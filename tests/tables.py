@@ -16,6 +16,7 @@ TABLES = (
     "reconciliation_run_groups", "reconciliation_run_decisions", "reconciliation_decisions", "reconciliation_runs", "settlement_sources",
     "rate_tails", "rates", "totals", "slo_days", "counted_up_to",
     "erasures", "erasure_key", "retention_policies",
+    "quarantines",
 )  # fmt: skip
 _LARGE = """SELECT count(*) FROM pg_class
 WHERE relnamespace = 'reminders'::regnamespace AND relkind = 'r' AND pg_relation_size(oid) > 1048576"""

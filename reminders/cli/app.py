@@ -74,6 +74,8 @@ SECTIONS: dict[str, dict[str, tuple[str, str]]] = {
         "purge": ("reminders.cli.purge:purge_", "Delete what ended long ago; its keys are kept."),
         "erase": ("reminders.cli.erase:erase_", "Erase a user; the proof of what was sent stays."),
         "retention": ("reminders.cli.retention:retention", "How long a tenant's things are kept: set, list, remove."),
+        "capacity": ("reminders.cli.capacity:capacity_", "What a load needs, with the arithmetic shown."),
+        "quarantine": ("reminders.cli.quarantine:quarantine", "After a restore: judge what may have been sent."),
         "audit": ("reminders.cli.audit:audit", "Check what the ledger can prove; lists violations."),
         "doctor": ("reminders.cli.doctor:doctor", "Check the installation; each finding says how to mend it."),
         "drill": ("reminders.cli.drill:drill", "Rehearse the guarantees: kill, empty, freeze, and see them hold."),

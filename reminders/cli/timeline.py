@@ -7,6 +7,7 @@ from datetime import datetime
 
 from reminders.calendar.instants import instant_text
 from reminders.ledger.history import History, Letter
+from reminders.ledger.quarantining import LOWEST_EPOCH
 from reminders.ledger.reading import Attempt
 
 
@@ -22,7 +23,8 @@ class Event:
 def timeline(history: History) -> list[Event]:
     """Everything on record about the reminder, oldest first."""
     reminder, standing = history.reminder, history.standing
-    moved = f"; moved since, now version {reminder.version}" if reminder.version > 1 else ""
+    how = "quarantined" if reminder.version >= LOWEST_EPOCH else "moved"
+    moved = f"; {how} since, now version {reminder.version}" if reminder.version > 1 else ""
     events = [Event(reminder.created_at, "scheduled", f"due {_at(reminder.due_at)}{moved}")]
     events += [Event(attempt.at, "attempt", _attempt_told(attempt)) for attempt in history.attempts]
     if standing.delivery_status == "sending" and standing.claimed_at is not None:

@@ -19,6 +19,7 @@ from reminders.ledger.audit_holds import HOLDS
 from reminders.ledger.audit_limits import LIMITS
 from reminders.ledger.audit_live import LIVE
 from reminders.ledger.audit_places import PLACES
+from reminders.ledger.audit_quarantines import QUARANTINES
 from reminders.ledger.audit_secrets import SECRETS
 from reminders.ledger.audit_series import SERIES
 from reminders.ledger.audit_settlements import SETTLEMENTS
@@ -44,6 +45,7 @@ CHECKS: tuple[Check, ...] = (
     *TENANTS,
     *ERASURES,
     *SLO,
+    *QUARANTINES,
 )
 
 # Read only, so that it may run on a replica, and all checks see one moment. Every time is Postgres's own. Compiling a

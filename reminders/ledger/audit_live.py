@@ -18,7 +18,24 @@ _ROOM = """(SELECT count(*) FROM {s}.due WHERE status IN ('published', 'sending'
 
 
 def _key_fault(row: tuple[Any, ...]) -> str | None:
-    _, key, tenant, user, reference, kind, channel, slot, due_at, version, identity, address, place, series, turn = row
+    (
+        _,
+        key,
+        tenant,
+        user,
+        reference,
+        kind,
+        channel,
+        slot,
+        due_at,
+        version,
+        identity,
+        address,
+        place,
+        series,
+        turn,
+        before,
+    ) = row
     identity = bytes(identity)
     reference = reference if series is None else series
     # Moved without a reference, its identity is still that of the instant it was first scheduled for.
@@ -33,7 +50,8 @@ def _key_fault(row: tuple[Any, ...]) -> str | None:
     }
     if known and identity_key(**parts, reference=reference, due_at=due_at) != identity:
         return "identity_key is not that of its tenant, user, reference, kind, channel and slot"
-    if delivery_key(identity, version) != key:
+    # What may have been sent before a restore keeps the key of the version that it had then.
+    if key not in {delivery_key(identity, each) for each in (version, before) if each is not None}:
         return f"delivery_key is not that of its identity and version {version}"
     if destination_id(tenant, channel, address) != UUID(place):
         return "destination_id is not that of its tenant, channel and destination"
@@ -224,7 +242,7 @@ WHERE p.tenant_id <> r.tenant_id OR p.channel <> r.channel OR p.address <> r.des
         "sample",
         """
 SELECT r.id::text, r.delivery_key, r.tenant_id, r.user_id, r.reference, r.kind, r.channel, r.slot, r.due_at, r.version,
-       r.identity_key, r.destination, r.destination_id::text, r.series_id::text, r.recurrence_id
+       r.identity_key, r.destination, r.destination_id::text, r.series_id::text, r.recurrence_id, r.key_version
 FROM {s}.reminders r
 WHERE r.created_at >= :since AND r.erased_at IS NULL AND r.id IN (
     (SELECT id FROM {s}.reminders ORDER BY id DESC LIMIT 1000)

@@ -30,6 +30,13 @@ from reminders.pipeline.ports import Report
 DONE = Delivered("r")
 
 
+QUARANTINE = (
+    "INSERT INTO reminders.quarantines (id, since, base, pause_id, letters, actor, host, reason, started_at, cutoff, reached, ended_at)"
+    " VALUES (gen_random_uuid(), now() - interval '2 hours', 100, gen_random_uuid(), true, 'a', 'h', 'r', {0}, now(),"
+    " 'ffffffff-ffff-ffff-ffff-ffffffffffff', {1})"
+)
+
+
 def planted(make, *statements, id_of=lambda made: made.id):
     """Make a reminder, then run statements; `{id}` and `{key}` are its own."""
 
@@ -264,6 +271,12 @@ PLANTS = {
     ),
     "facts_beyond_totals": planted(
         ended(DONE), "INSERT INTO reminders.slo_days VALUES (current_date, 'tenant-a', 5, 1, 0)", id_of=lambda _: None
+    ),
+    "quarantine_unfinished": planted(pending, QUARANTINE.format("now() - interval '1 hour'", "NULL"), id_of=lambda _: None),
+    "left_out_of_quarantine": planted(
+        pending,
+        "UPDATE reminders.reminders SET created_at = now() - interval '1 day' WHERE id = '{id}'",
+        QUARANTINE.format("now()", "now()"),
     ),
     "skipped_but_made": planted(planned_by_a_series, SKIPPED),
     "occurrence_without_series": planted(planned_by_a_series, "UPDATE reminders.series SET slot = 'another'"),

@@ -8,6 +8,7 @@ import pytest
 
 import reminders
 from integration.ledger import audit, operators, pauses
+from integration.ledger.restoring import quarantined
 from integration.ledger.tenants import moded
 from integration.ledger.world import CLAIM, LEASE, REDELIVER, ScriptedProvider
 from reminders.domain.outcomes import Delivered, Rejected, Retry, Unknown
@@ -173,6 +174,11 @@ def shadowed(world, stage):
     return made
 
 
+def due_again(world, made):
+    world.sql("UPDATE reminders.due SET wake_at = clock_timestamp() WHERE id = %s", str(made.id))
+    return made
+
+
 REMINDER_DRIVERS = {
     (None, "pending"): lambda w: w.schedule(),
     ("pending", "leased"): lambda w: leased(w, w.schedule()),
@@ -229,6 +235,10 @@ REMINDER_DRIVERS = {
 
 DELIVERY_DRIVERS = {
     (None, "sending"): lambda w: w.opened(w.schedule()),
+    (None, "retrying"): lambda w: w.schedule() and quarantined(w),
+    (None, "unknown"): lambda w: w.schedule(deduplicates=False) and quarantined(w),
+    ("retrying", "retrying"): lambda w: due_again(w, ended(w, AGAIN)) and quarantined(w),
+    ("dead", "unknown"): lambda w: ended(w, NO) and quarantined(w),
     ("retrying", "sending"): lambda w: w.opened(ended(w, AGAIN), now=w.lapse(60)),
     ("sending", "delivered"): lambda w: ended(w, DONE),
     ("sending", "retrying"): lambda w: ended(w, AGAIN),
