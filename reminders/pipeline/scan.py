@@ -10,6 +10,7 @@ import logging
 import time
 from bisect import bisect_right
 from collections import Counter
+from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from threading import Event
 from uuid import UUID
@@ -81,6 +82,8 @@ class Scan:
     policy: ScanPolicy
     faults: tuple[type[Exception], ...] = ()
     """Errors that mean the database is away: the scan waits and looks again."""
+    news: Callable[[], None] = lambda: None
+    """Called at every pass: tells a person what should be told."""
     _lanes: list[str] = field(default_factory=list)
     _lanes_found_at: float = float("-inf")
     _turn_ended_at: str = ""
@@ -117,6 +120,7 @@ class Scan:
             self._release_held(limit)
         if self.looked_at >= self._plan_from:
             self._plan_series()
+        self.news()
         look = self.ledger.look(limit + 1)
         if look.lapsed and self.looked_at >= self._repair_from:
             repair(self.ledger, self.policy.repair, limit)
