@@ -11,6 +11,7 @@ from typing import Any
 import click
 from celery import Celery, signals
 from celery.bin.base import CLIContext
+from celery.utils.log import ColorFormatter
 from kombu.exceptions import OperationalError
 from kombu.utils.url import sanitize_url
 
@@ -25,6 +26,7 @@ from reminders.celery_options import DELIVERY_QUEUES, SCAN_TASK, WOKEN_BY_WATCH,
 from reminders.domain.errors import RemindersError, ServiceUnavailable, SettingsError
 from reminders.flower_guard import guard_flower
 from reminders.flower_port import listen_where_free
+from reminders.log_lines import formatter_of, own_name, set_levels, set_up_log
 from reminders.settings import Settings, load
 
 logger = logging.getLogger(__name__)
@@ -36,6 +38,7 @@ app = Celery(
     "reminders",
     set_as_current=False,
     amqp="reminders.broker.transport:AMQP",
+    task_cls="reminders.task_faults:FaultShyTask",
     include=[
         "reminders.tasks",
         "reminders.management_tasks",
@@ -52,11 +55,14 @@ class _Options(Mapping[str, Any]):
     (`app.add_defaults` forgets what failed once, and the app then looks for RabbitMQ on this machine.)
     """
 
+    settings = Settings()
+    """What was read, once it was."""
+
     @cached_property
     def _read(self) -> dict[str, Any]:
         command = _celery_command()
         try:
-            settings = load()
+            settings = self.settings = load()
             found = options(settings)
             if command in ONE_SHOT:
                 _require_broker(settings, found["broker_url"])
@@ -76,7 +82,8 @@ class _Options(Mapping[str, Any]):
         return len(self._read)
 
 
-app.config_from_object(_Options())
+_options = _Options()
+app.config_from_object(_options)
 app.steps["worker"].update((HandBack, SlowCalls))
 
 
@@ -85,7 +92,7 @@ def wake_scan(settings: Settings, headers: Mapping[str, object] | None = None) -
     try:
         app.send_task(SCAN_TASK, expires=settings.scan_every, headers=headers)
     except (OperationalError, *app.connection_for_write().recoverable_connection_errors) as error:
-        logger.warning("Could not wake the scan (%s); beat will", error)
+        logger.warning("scan.not_woken: the broker is away, beat will: %s", error)
 
 
 def _celery_command() -> str | None:
@@ -121,19 +128,24 @@ def _on_beat_init(sender: Any, **_: Any) -> None:
         wake_scan(load())
 
 
-def _quiet_celery(**_: Any) -> None:
-    # Two lines a task that say less than the ledger and cost more than the claim.
-    for name in ("celery.worker.strategy", "celery.app.trace"):
-        logging.getLogger(name).setLevel(logging.WARNING)
+def _on_log_set_up(logger: logging.Logger, loglevel: int | None = None, **_: Any) -> None:
+    for handler in logger.handlers:
+        # Those of Celery's making: a host application keeps its own.
+        if isinstance(handler.formatter, ColorFormatter):
+            handler.setFormatter(formatter_of(_options.settings, own_name(os.environ, _celery_command() or "celery")))
+    if logger is logging.getLogger():
+        set_levels(_options.settings, logger, loglevel or logging.INFO)
 
 
 def _on_import_modules(sender: Any, **_: Any) -> None:
     # Flower has no signal of its own; this one comes before it listens.
     if sender is app and _celery_command() == "flower":
         try:
-            guard_flower(app, load(), os.environ)
+            guard_flower(app, settings := load(), os.environ)
         except SettingsError as error:
             raise SystemExit(str(error)) from error  # as above
+        if not logging.getLogger().handlers:
+            set_up_log(settings, own_name(os.environ, "flower"))
         listen_where_free(os.environ)
 
 
@@ -155,4 +167,5 @@ signals.import_modules.connect(_on_import_modules, weak=False)
 signals.worker_init.connect(_on_worker_init, weak=False)
 signals.worker_shutting_down.connect(_on_worker_shutting_down, weak=False)
 signals.beat_init.connect(_on_beat_init, weak=False)
-signals.after_setup_logger.connect(_quiet_celery, weak=False)
+signals.after_setup_logger.connect(_on_log_set_up, weak=False)
+signals.after_setup_task_logger.connect(_on_log_set_up, weak=False)

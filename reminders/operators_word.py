@@ -31,11 +31,11 @@ by_an_operator = partial(
 
 @contextmanager
 def refusal_logged(logger: logging.Logger, action: str, about: str) -> Iterator[None]:
-    """Log a refusal in one line, `ABOUT.ACTION_refused`, and let it through."""
+    """Log a refusal in one line, with what was asked for, and let it through."""
     try:
         yield
     except RemindersError as error:
-        logger.warning("%s.%s_refused: %s", about, action, " ".join(str(error).split()))
+        logger.warning("task.refused about=%s action=%s: %s", about, action, " ".join(str(error).split()))
         raise
 
 

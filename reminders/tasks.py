@@ -20,6 +20,7 @@ from reminders.ledger.status import make_partitions
 from reminders.operate.other_retention import purge_others
 from reminders.operate.retention import purge
 from reminders.operate.settlement_retention import purge_settlements
+from reminders.pipeline.trail import about
 from reminders.settings import Settings
 
 logger = logging.getLogger(__name__)
@@ -58,7 +59,8 @@ def deliver(*arguments: Any, **named: Any) -> str:
     if not (isinstance(key, str) and key.isascii() and key.isprintable()):
         drop_malformed(DELIVER_TASK, "it names no reminder")
         return "malformed"
-    return bootstrap.deliver()(reminder_id, key, _caps(given.get("caps")))
+    with about(reminder_id, key):
+        return bootstrap.deliver()(reminder_id, key, _caps(given.get("caps")))
 
 
 MOST_CAPS = 3
