@@ -14,6 +14,7 @@ from reminders.log_lines import formatter_of, own_name, set_levels, words_only
 from reminders.pipeline.trail import about, follows
 from reminders.settings import Settings
 
+ADDRESS = "ada@example.com"
 ID = UUID("01a22abc-9148-7627-a300-c461ad478603")
 
 
@@ -63,15 +64,14 @@ def test_ids_that_a_line_has_itself_are_not_said_twice():
 
 @pytest.mark.parametrize("log", ["lines", "json"])
 def test_an_exceptions_text_is_not_shown_nor_that_of_its_cause(log):
-    address = "@".join(["ada", "example.com"])  # not as it stands in the line of code
     try:
         try:
-            raise ValueError(address)
+            raise ValueError(ADDRESS)
         except ValueError as error:
-            raise RuntimeError(address) from error
+            raise RuntimeError(ADDRESS) from error
     except RuntimeError:
         told = line(record("watch.failed: it goes on", exc_info=sys.exc_info()), log)
-    assert address not in told
+    assert ADDRESS not in told
     assert "RuntimeError" in told
     assert "ValueError" in told
     assert "test_log_lines.py" in told
