@@ -43,14 +43,8 @@ app = Celery(
         "reminders.tasks",
         "reminders.management_tasks",
         "reminders.control_tasks",
-    include=[
-        "reminders.tasks",
-        "reminders.management_tasks",
-        "reminders.control_tasks",
         "reminders.upkeep_tasks",
         "reminders.erasure_tasks",
-        "reminders.reconcile_tasks",
-    ],
         "reminders.reconcile_tasks",
     ],
 )

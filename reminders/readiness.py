@@ -80,7 +80,7 @@ def refuse(findings: Sequence[Finding]) -> None:
     """Mention what was accepted. Raises `SettingsError` with all that was not."""
     for finding in findings:
         if finding.accepted:
-            logger.warning("ready.accepted: %s: %s", finding.check.name, finding.found)
+            logger.warning("readiness.accepted: %s: %s", finding.check.name, finding.found)
     told = [f"{each.check.name}: {each.found}. {each.check.remedy}" for each in findings if not each.accepted]
     if told:
         raise SettingsError("\n".join(told))

@@ -124,7 +124,7 @@ def _purge_others(settings: Settings, seconds: float) -> bool:
     )
     if done.gone:
         counts = " ".join(f"{table}={number}" for table, number in done.gone.items())
-        logger.info("purge.others %s complete=%s", counts, done.complete)
+        logger.info("purge.others count=%d complete=%s: %s", sum(done.gone.values()), done.complete, counts)
     return done.complete
 
 

@@ -97,7 +97,7 @@ class Finalize:
         at = (claim.delivery.reminder_id, claim.delivery.delivery_key, claim.claim_number)
         if became == "dead":
             code = report.outcome.error_class or report.outcome.name
-            logger.warning("finalize.dead reminder=%s key=%s claim=%d error_class=%s", *at, code)
+            logger.info("finalize.dead reminder=%s key=%s claim=%d error_class=%s", *at, code)
         trail.info("finalize.recorded reminder=%s key=%s claim=%d became=%s", *at, became)
         return became
 
