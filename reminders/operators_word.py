@@ -19,6 +19,7 @@ from reminders.domain.errors import InvalidInput, RemindersError
 by_an_operator = partial(
     app.task,
     shared=False,
+    typing=False,  # what lacks an argument is refused here, in words, and not by Flower with an error of its own
     acks_late=False,
     throws=(RemindersError,),
     autoretry_for=bootstrap.DATABASE_FAULTS,
