@@ -22,7 +22,7 @@ from reminders.broker.log_pace import pace_logs
 from reminders.broker.shutdown import note_shutdown, shutting_down
 from reminders.broker.slow_calls import SlowCalls
 from reminders.broker.watch import watch
-from reminders.celery_options import DELIVERY_QUEUES, SCAN_TASK, WOKEN_BY_WATCH, options
+from reminders.celery_options import DELIVERY_QUEUES, SCAN_TASK, WOKEN_BY_WATCH, options, tell_if_unverified
 from reminders.domain.errors import RemindersError, ServiceUnavailable, SettingsError
 from reminders.flower_guard import guard_flower
 from reminders.flower_port import listen_where_free
@@ -106,6 +106,7 @@ def _on_worker_init(sender: Any, **_: Any) -> None:
     if sender.app is not app:
         return
     pace_logs()
+    tell_if_unverified(app.conf.broker_use_ssl)
     from reminders import bootstrap, readiness  # noqa: PLC0415 - beat and Flower need no ledger
 
     try:
@@ -126,6 +127,7 @@ def _on_worker_shutting_down(**_: Any) -> None:
 def _on_beat_init(sender: Any, **_: Any) -> None:
     if sender.app is app:
         pace_logs()
+        tell_if_unverified(app.conf.broker_use_ssl)
         wake_scan(load())
 
 
@@ -147,6 +149,7 @@ def _on_import_modules(sender: Any, **_: Any) -> None:
             raise SystemExit(str(error)) from error  # as above
         if not logging.getLogger().handlers:
             set_up_log(settings, own_name(os.environ, "flower"))
+        tell_if_unverified(app.conf.broker_use_ssl)
         listen_where_free(os.environ)
 
 

@@ -112,10 +112,15 @@ def split_tls(url: str, authority: str | None = None) -> tuple[str, dict[str, An
             tls[name] = text
     if tls["ssl_cert_reqs"] == ssl.CERT_NONE:
         tls["ssl_check_hostname"] = False
+    return urlunsplit(parts._replace(query=urlencode(others))), tls
+
+
+def tell_if_unverified(tls: object) -> None:
+    """Log that `broker_use_ssl` lets anybody be the broker, if it does: for each process that takes part, once."""
+    if isinstance(tls, dict) and tls["ssl_cert_reqs"] == ssl.CERT_NONE:
         logger.warning(
             "broker.unverified: the check of the broker's certificate is turned off; anyone on the way can read along"
         )
-    return urlunsplit(parts._replace(query=urlencode(others))), tls
 
 
 def transport_options(settings: Settings) -> dict[str, Any]:
