@@ -33,11 +33,13 @@ from reminders.ledger.putting_off import PostgresTurns
 from reminders.ledger.rates import KeptRates
 from reminders.ledger.scanning import PostgresScan
 from reminders.ledger.shadowing import PostgresShadow
+from reminders.ledger.status import PERIODS
 from reminders.ledger.template_versions import TemplateVersions
 from reminders.ledger.tenant_registry import Dispatcher
 from reminders.pipeline.admission import Admission
 from reminders.pipeline.deliver import Deliver, DeliverPolicy, seconds_since_boot
 from reminders.pipeline.finalize import Finalize, RetryPolicy
+from reminders.pipeline.news import News
 from reminders.pipeline.open_calls import open_calls
 from reminders.pipeline.own_secrets import OwnSecrets
 from reminders.pipeline.provider import GuardsPlaces, Provider, can_look_up, template_parts
@@ -107,7 +109,8 @@ def scan_of(settings: Settings, ledger: PostgresScan) -> Scan:
         repair=RepairPolicy(settings.max_attempts, settings.max_wait),
         slow=settings.slow_limit,
     )
-    return Scan(ledger, KombuPublisher(settings), RedisGauge(settings), policy, faults=DATABASE_FAULTS)
+    news = News(ledger.look_for_news, PERIODS * settings.scan_every)
+    return Scan(ledger, KombuPublisher(settings), RedisGauge(settings), policy, faults=DATABASE_FAULTS, news=news)
 
 
 def dispatcher_of(settings: Settings) -> Dispatcher:

@@ -11,6 +11,7 @@ from typing import Any
 import click
 from celery import Celery, signals
 from celery.bin.base import CLIContext
+from celery.utils.log import ColorFormatter
 from kombu.exceptions import OperationalError
 from kombu.utils.url import sanitize_url
 
@@ -21,10 +22,11 @@ from reminders.broker.log_pace import pace_logs
 from reminders.broker.shutdown import note_shutdown, shutting_down
 from reminders.broker.slow_calls import SlowCalls
 from reminders.broker.watch import watch
-from reminders.celery_options import DELIVERY_QUEUES, SCAN_TASK, WOKEN_BY_WATCH, options
+from reminders.celery_options import DELIVERY_QUEUES, SCAN_TASK, WOKEN_BY_WATCH, options, tell_if_unverified
 from reminders.domain.errors import RemindersError, ServiceUnavailable, SettingsError
 from reminders.flower_guard import guard_flower
 from reminders.flower_port import listen_where_free
+from reminders.log_lines import formatter_of, own_name, set_levels, set_up_log
 from reminders.settings import Settings, load
 
 logger = logging.getLogger(__name__)
@@ -36,10 +38,12 @@ app = Celery(
     "reminders",
     set_as_current=False,
     amqp="reminders.broker.transport:AMQP",
+    task_cls="reminders.task_faults:FaultShyTask",
     include=[
         "reminders.tasks",
         "reminders.management_tasks",
         "reminders.control_tasks",
+        "reminders.upkeep_tasks",
         "reminders.erasure_tasks",
         "reminders.reconcile_tasks",
     ],
@@ -52,11 +56,14 @@ class _Options(Mapping[str, Any]):
     (`app.add_defaults` forgets what failed once, and the app then looks for RabbitMQ on this machine.)
     """
 
+    settings = Settings()
+    """What was read, once it was."""
+
     @cached_property
     def _read(self) -> dict[str, Any]:
         command = _celery_command()
         try:
-            settings = load()
+            settings = self.settings = load()
             found = options(settings)
             if command in ONE_SHOT:
                 _require_broker(settings, found["broker_url"])
@@ -76,7 +83,8 @@ class _Options(Mapping[str, Any]):
         return len(self._read)
 
 
-app.config_from_object(_Options())
+_options = _Options()
+app.config_from_object(_options)
 app.steps["worker"].update((HandBack, SlowCalls))
 
 
@@ -85,7 +93,7 @@ def wake_scan(settings: Settings, headers: Mapping[str, object] | None = None) -
     try:
         app.send_task(SCAN_TASK, expires=settings.scan_every, headers=headers)
     except (OperationalError, *app.connection_for_write().recoverable_connection_errors) as error:
-        logger.warning("Could not wake the scan (%s); beat will", error)
+        logger.warning("scan.not_woken: the broker is away, beat will: %s", error)
 
 
 def _celery_command() -> str | None:
@@ -98,6 +106,7 @@ def _on_worker_init(sender: Any, **_: Any) -> None:
     if sender.app is not app:
         return
     pace_logs()
+    tell_if_unverified(app.conf.broker_use_ssl)
     from reminders import bootstrap, readiness  # noqa: PLC0415 - beat and Flower need no ledger
 
     try:
@@ -118,22 +127,29 @@ def _on_worker_shutting_down(**_: Any) -> None:
 def _on_beat_init(sender: Any, **_: Any) -> None:
     if sender.app is app:
         pace_logs()
+        tell_if_unverified(app.conf.broker_use_ssl)
         wake_scan(load())
 
 
-def _quiet_celery(**_: Any) -> None:
-    # Two lines a task that say less than the ledger and cost more than the claim.
-    for name in ("celery.worker.strategy", "celery.app.trace"):
-        logging.getLogger(name).setLevel(logging.WARNING)
+def _on_log_set_up(logger: logging.Logger, loglevel: int | None = None, **_: Any) -> None:
+    for handler in logger.handlers:
+        # Those of Celery's making: a host application keeps its own.
+        if isinstance(handler.formatter, ColorFormatter):
+            handler.setFormatter(formatter_of(_options.settings, own_name(os.environ, _celery_command() or "celery")))
+    if logger is logging.getLogger():
+        set_levels(_options.settings, logger, loglevel or logging.INFO)
 
 
 def _on_import_modules(sender: Any, **_: Any) -> None:
     # Flower has no signal of its own; this one comes before it listens.
     if sender is app and _celery_command() == "flower":
         try:
-            guard_flower(app, load(), os.environ)
+            guard_flower(app, settings := load(), os.environ)
         except SettingsError as error:
             raise SystemExit(str(error)) from error  # as above
+        if not logging.getLogger().handlers:
+            set_up_log(settings, own_name(os.environ, "flower"))
+        tell_if_unverified(app.conf.broker_use_ssl)
         listen_where_free(os.environ)
 
 
@@ -155,4 +171,5 @@ signals.import_modules.connect(_on_import_modules, weak=False)
 signals.worker_init.connect(_on_worker_init, weak=False)
 signals.worker_shutting_down.connect(_on_worker_shutting_down, weak=False)
 signals.beat_init.connect(_on_beat_init, weak=False)
-signals.after_setup_logger.connect(_quiet_celery, weak=False)
+signals.after_setup_logger.connect(_on_log_set_up, weak=False)
+signals.after_setup_task_logger.connect(_on_log_set_up, weak=False)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 import ssl
+from pathlib import Path
 from typing import Any
 from urllib.parse import parse_qsl, urlencode, urlsplit, urlunsplit
 
@@ -34,6 +35,8 @@ RECONCILE_TASK = "reminders.reconcile"
 RECONCILE_TICK_TASK = "reminders.reconcile_tick"
 RECONCILE_EVERY = 300.0
 """Seconds between two looks at whether the file of the night is due, and whether any was left alone."""
+UNVERIFIED = "unverified"
+"""Of `REMINDERS_REDIS_CA`: encrypt, and check nothing. Hosts such as Heroku sign their brokers' certificates themselves."""
 SOCKET_TIMEOUT = 5.0
 """Seconds without an answer after which a Redis connection counts as lost."""
 
@@ -78,16 +81,26 @@ def broker_url(settings: Settings) -> str:
     return url
 
 
-def split_tls(url: str) -> tuple[str, dict[str, Any] | bool]:
+def split_tls(url: str, authority: str | None = None) -> tuple[str, dict[str, Any] | bool]:
     """The address without its `ssl_*` parameters, and what `broker_use_ssl` must say.
 
-    `rediss://` verifies the certificate and the host's name unless the address itself says otherwise, as in
-    `?ssl_cert_reqs=none`; `?ssl_ca_certs=/path/ca.pem` names the authority to trust.
+    `rediss://` verifies the certificate and the host's name unless `authority` or the address itself says otherwise.
+    `authority` is `REMINDERS_REDIS_CA`: a file of certificates to trust, or `unverified`. In the address,
+    `?ssl_ca_certs=/path/ca.pem` and `?ssl_cert_reqs=none` say the same, and go first. Raises `SettingsError`.
     """
     parts = urlsplit(url)
     if parts.scheme != "rediss":
         return url, False
     tls: dict[str, Any] = {"ssl_cert_reqs": ssl.CERT_REQUIRED}
+    if authority == UNVERIFIED:
+        tls["ssl_cert_reqs"] = ssl.CERT_NONE
+    elif authority is not None:
+        if not Path(authority).is_file():
+            raise SettingsError(
+                f"REMINDERS_REDIS_CA: there is no file {authority}\n"
+                f"Name a file of certificates in PEM, or write {UNVERIFIED!r} for a broker whose certificate nobody vouches for"
+            )
+        tls["ssl_ca_certs"] = authority
     others = []
     for name, text in parse_qsl(parts.query, keep_blank_values=True):
         if not name.startswith("ssl_"):
@@ -102,8 +115,15 @@ def split_tls(url: str) -> tuple[str, dict[str, Any] | bool]:
             tls[name] = text
     if tls["ssl_cert_reqs"] == ssl.CERT_NONE:
         tls["ssl_check_hostname"] = False
-        logger.warning("REDIS_URL turns off the check of the broker's certificate; anyone on the way can read along")
     return urlunsplit(parts._replace(query=urlencode(others))), tls
+
+
+def tell_if_unverified(tls: object) -> None:
+    """Log that `broker_use_ssl` lets anybody be the broker, if it does: for each process that takes part, once."""
+    if isinstance(tls, dict) and tls["ssl_cert_reqs"] == ssl.CERT_NONE:
+        logger.warning(
+            "broker.unverified: the check of the broker's certificate is turned off; anyone on the way can read along"
+        )
 
 
 def transport_options(settings: Settings) -> dict[str, Any]:
@@ -131,7 +151,7 @@ def transport_options(settings: Settings) -> dict[str, Any]:
 
 def options(settings: Settings) -> dict[str, Any]:
     """Celery's options for `settings`. Raises `SettingsError` when there is no broker to name."""
-    url, tls = split_tls(broker_url(settings))
+    url, tls = split_tls(broker_url(settings), settings.redis_ca)
     return {
         # -- messages
         "task_serializer": "json",  # the only one that cannot run code when read

@@ -89,8 +89,10 @@ def drain(
             found, created = stop_drain(bootstrap.database(), wanted, actor=actor, reason=reason), False
         else:
             found, created = begin_drain(bootstrap.database(), wanted, rate=read_rate(rate), actor=actor, reason=reason)
-    what = "drain_stopped" if rate is None else "draining"
-    logger.info("hold.%s id=%s left=%d created=%s actor=%s", what, found.id, found.left, created, actor)
+    if rate is None:
+        logger.info("hold.drain_stopped id=%s left=%d actor=%s", found.id, found.left, actor)
+    else:
+        logger.info("hold.draining id=%s left=%d created=%s actor=%s", found.id, found.left, created, actor)
     return {**found.fields(), "created": created}
 
 
@@ -123,7 +125,7 @@ def tenant_mode(
             rate=None if rate is None else read_rate(rate),
             dispatcher=bootstrap.dispatcher_of(load()),
         )
-    _log_moved(f"tenant.{mode}", moved, actor)
+    logger.info("tenant.mode_set mode=%s tenants=%d changed=%d open_claims=%d actor=%s", mode, *_counts(moved), actor)
     return {"mode": mode, **moved.fields()}
 
 
@@ -151,7 +153,7 @@ def handover(
             reason=reason,
             dispatcher=bootstrap.dispatcher_of(load()),
         )
-    _log_moved("tenant.handed_over", moved, actor)
+    logger.info("tenant.handed_over tenants=%d changed=%d open_claims=%d actor=%s", *_counts(moved), actor)
     return {"dispatcher": to, **moved.fields(), "woken": moved.woken}
 
 
@@ -195,9 +197,8 @@ def _wanted(tenant: str | None, cohort: str | None) -> Wanted:
     return Wanted(tenant=checked_text("tenant_id", tenant))
 
 
-def _log_moved(what: str, moved: Moved, actor: str) -> None:
-    counts = (len(moved.tenants), len(moved.changed), moved.open_claims)
-    logger.info("%s tenants=%d changed=%d open_claims=%d actor=%s", what, *counts, actor)
+def _counts(moved: Moved) -> tuple[int, int, int]:
+    return len(moved.tenants), len(moved.changed), moved.open_claims
 
 
 def _plain(value: object) -> object:

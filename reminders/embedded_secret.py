@@ -62,7 +62,7 @@ def with_laptop_defaults(settings: Settings, environ: Mapping[str, str] | None =
         secret, first_time = _kept_or_made(settings.home, _SIGNING)
         if first_time and allow_private:
             logger.warning(
-                "Neither DATABASE_URL nor REDIS_URL is set: this is for development, so webhooks may also go to http:// "
+                "settings.development: Neither DATABASE_URL nor REDIS_URL is set: this is for development, so webhooks may also go to http:// "
                 "and to private addresses (REMINDERS_ALLOW_PRIVATE=no forbids it)"
             )
     keys = settings.keys or (_kept_or_made(settings.home, _ENCRYPTING)[0],)
@@ -134,6 +134,6 @@ def _write_if_absent(path: Path, text: str, words: str) -> None:
             file.write(f"{text}\n")
         with suppress(FileExistsError):
             os.link(growing, path)
-            logger.info("The %s for development is made in %s", words, path)
+            logger.info("settings.made: The %s for development is made in %s", words, path)
     finally:
         growing.unlink()

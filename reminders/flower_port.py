@@ -34,7 +34,9 @@ def listen_where_free(environ: Mapping[str, str]) -> None:
                     break
             else:
                 if port != wanted:
-                    logger.warning("Port %d is taken: Flower listens on http://127.0.0.1:%d", wanted, port)
+                    logger.warning(
+                        "flower.other_port: Port %d is taken: Flower listens on http://127.0.0.1:%d", wanted, port
+                    )
                 return found
         tried = f"port {wanted}" if port == wanted else f"ports {wanted} to {port}"
         raise SystemExit(f"Flower cannot listen on {tried}: {fault.strerror}. Set PORT to another one")

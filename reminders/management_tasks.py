@@ -133,7 +133,7 @@ def _chosen(filters: dict[str, Any], everything: object) -> LetterFilter:
 
 def _told(what: str, answer: Answer, actor: str, *, dry_run: bool) -> dict[str, Any]:
     logger.info(
-        "review.%s count=%d confirmed_late=%d stay=%d dry_run=%s actor=%s",
+        "review.closed how=%s count=%d confirmed_late=%d stay=%d dry_run=%s actor=%s",
         what,
         len(answer.done),
         len(answer.confirmed_late),

@@ -19,6 +19,7 @@ from reminders.domain.errors import InvalidInput, RemindersError
 by_an_operator = partial(
     app.task,
     shared=False,
+    typing=False,  # what lacks an argument is refused here, in words, and not by Flower with an error of its own
     acks_late=False,
     throws=(RemindersError,),
     autoretry_for=bootstrap.DATABASE_FAULTS,
@@ -31,11 +32,11 @@ by_an_operator = partial(
 
 @contextmanager
 def refusal_logged(logger: logging.Logger, action: str, about: str) -> Iterator[None]:
-    """Log a refusal in one line, `ABOUT.ACTION_refused`, and let it through."""
+    """Log a refusal in one line, with what was asked for, and let it through."""
     try:
         yield
     except RemindersError as error:
-        logger.warning("%s.%s_refused: %s", about, action, " ".join(str(error).split()))
+        logger.warning("task.refused about=%s action=%s: %s", about, action, " ".join(str(error).split()))
         raise
 
 

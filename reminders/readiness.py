@@ -26,6 +26,7 @@ from reminders.celery_options import DELIVERY_QUEUES, broker_url
 from reminders.domain.errors import RemindersError, ServiceUnavailable, SettingsError
 from reminders.ledger.database import Database
 from reminders.ledger.schema_version import require_head
+from reminders.log_lines import set_up_log
 from reminders.operate.doctor.check import Finding, first_line
 from reminders.operate.doctor.start import fatal_of_broker, fatal_of_ledger
 from reminders.settings import Settings, load
@@ -53,7 +54,9 @@ def check_channels(settings: Settings, queues: Sequence[str]) -> None:
         reasons = "; ".join(f"{channel}: {fault}" for channel, fault in faults) or "none is installed"
         raise SettingsError(f"No channel can send ({reasons})\nA worker that delivers needs at least one channel")
     for channel, fault in faults:
-        logger.warning("Channel %s cannot send, its reminders wait until it can: %s", channel, fault)
+        logger.warning(
+            "readiness.channel_cannot_send: Channel %s cannot send, its reminders wait until it can: %s", channel, fault
+        )
 
 
 def check_ledger(settings: Settings) -> None:
@@ -77,7 +80,7 @@ def refuse(findings: Sequence[Finding]) -> None:
     """Mention what was accepted. Raises `SettingsError` with all that was not."""
     for finding in findings:
         if finding.accepted:
-            logger.warning("ready.accepted: %s: %s", finding.check.name, finding.found)
+            logger.warning("readiness.accepted: %s: %s", finding.check.name, finding.found)
     told = [f"{each.check.name}: {each.found}. {each.check.remedy}" for each in findings if not each.accepted]
     if told:
         raise SettingsError("\n".join(told))
@@ -111,7 +114,7 @@ def await_(ask: Callable[[], None], waiting: str, pause: Callable[[float], objec
         except (ServiceUnavailable, LedgerAway, BrokerAway) as error:
             if monotonic() - said_at >= SAY_EVERY:
                 said_at = monotonic()
-                logger.warning("ready.waiting: %s. %s", waiting, " ".join(str(error).split()))
+                logger.warning("readiness.waiting: %s. %s", waiting, " ".join(str(error).split()))
         else:
             return
         pause(delay)
@@ -125,7 +128,10 @@ def tell_ledger(settings: Settings) -> None:
     try:
         bootstrap.tell_ledger(settings, database)
     except bootstrap.DATABASE_FAULTS as error:
-        logger.warning("The ledger was not told of this installation's channels: %s", " ".join(str(error).split()))
+        logger.warning(
+            "readiness.ledger_not_told: The ledger was not told of this installation's channels: %s",
+            " ".join(str(error).split()),
+        )
     finally:
         database.close()
 
@@ -142,7 +148,7 @@ def check_worker(queues: Sequence[str]) -> None:
         check_ledger(settings)
         refuse_ledger(settings)
     except LedgerAway as error:
-        logger.warning("%s. Tasks wait until it does", error)
+        logger.warning("readiness.ledger_away: %s. Tasks wait until it does", error)
     with suppress(BrokerAway):  # Celery says so itself
         refuse_broker(settings)
 
@@ -160,16 +166,14 @@ def main(queues: Sequence[str]) -> int:
     Without queues it is a line that needs the broker alone, as beat does.
     """
     hold_on(os.environ)
-    logging.basicConfig(level=logging.INFO, format="%(asctime)s ready: %(message)s")
     try:
+        settings = bootstrap.installation() if queues else load()
+        set_up_log(settings, "ready")
         if queues:
-            settings = bootstrap.installation()
             check_channels(settings, queues)
             await_(partial(check_ledger, settings), "Workers wait for the ledger")
             await_(partial(refuse_ledger, settings), "Workers wait for the ledger")
             tell_ledger(settings)
-        else:
-            settings = load()
         await_(partial(refuse_broker, settings), "This line waits for Redis")
     except RemindersError as error:
         print(error, file=sys.stderr)  # noqa: T201

@@ -23,8 +23,10 @@ from reminders.settings_values import (
     encryption_keys,
     events,
     file_name,
+    file_or_word,
     gateway_url,
     host_token,
+    log_form,
     long_secret,
     names,
     or_never,
@@ -45,8 +47,6 @@ FINALIZE_BUDGET = 5.0
 """Seconds kept free, inside the claim and inside the shutdown grace, for recording an outcome."""
 SHORTEST_RETENTION = 86400.0
 """Seconds for which what has ended is kept at least: `90` for ninety days is a slip that deletes nearly everything."""
-LATER_RELEASES = frozenset({"REDIS_CA"})
-"""Names the design reserves; they have no effect yet, and a process that sees one says so."""
 
 
 class Secret:
@@ -117,6 +117,12 @@ class Settings:
     flower_auth: Secret | None = None
     flower_events: str = "all"
     metrics_token: Secret | None = None
+    log: str = "lines"
+    """How processes write their log: `lines` for people, or `json`."""
+    trail: bool = False
+    """Whether they log every stage of every reminder."""
+    redis_ca: str | None = None
+    """The file of the authority that the broker's certificate is checked by, or `UNVERIFIED`."""
     reconcile: Path | None = None
     """The configuration of reconciliation, a TOML file."""
     reconcile_token: Secret | None = None
@@ -193,6 +199,9 @@ _PARSERS: dict[str, Callable[[str], Any]] = {
     "flower_auth": _secret(basic_auth),
     "flower_events": events,
     "metrics_token": _secret(token),
+    "log": log_form,
+    "trail": switch,
+    "redis_ca": file_or_word,
     "reconcile": file_name,
     "reconcile_token": _secret(host_token),
     "reconcile_keep": seconds(30 * SHORTEST_RETENTION, 100 * _YEAR),
@@ -249,9 +258,6 @@ def _warn_of_unknown_names(environ: Mapping[str, str]) -> None:
     for name in sorted(environ):
         if not name.startswith(PREFIX) or name in known or name.startswith(EXTRA):
             continue
-        if name.removeprefix(PREFIX) in LATER_RELEASES:
-            logger.warning("%s has no effect in this release", name)
-            continue
         nearest = difflib.get_close_matches(name, known, n=1)
         hint = f"; did you mean {nearest[0]}?" if nearest else ""
-        logger.warning("%s is not a setting of reminders%s", name, hint)
+        logger.warning("settings.unknown: %s is not a setting of reminders%s", name, hint)

@@ -79,6 +79,12 @@ def events(text: str) -> str:
     return text
 
 
+def log_form(text: str) -> str:
+    if text not in {"lines", "json"}:
+        raise ValueError(f"{text!r} is neither lines nor json")
+    return text
+
+
 def basic_auth(text: str) -> str:
     user, _, password = text.partition(":")
     if not user or len(password) < 8:
@@ -87,9 +93,13 @@ def basic_auth(text: str) -> str:
 
 
 def file_name(text: str) -> Path:
+    return Path(file_or_word(text)).expanduser()
+
+
+def file_or_word(text: str) -> str:
     if not text.isprintable():
         raise ValueError("is no file's name")
-    return Path(text).expanduser()
+    return text
 
 
 def token(text: str) -> str:

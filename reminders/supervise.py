@@ -29,6 +29,7 @@ from types import FrameType, TracebackType
 from typing import IO, Self
 
 from reminders.domain.errors import RemindersError
+from reminders.log_lines import LINE, set_up_log
 from reminders.settings import load
 from reminders.supervised import LIFELINE
 
@@ -75,7 +76,7 @@ def supervise(
             for slot in slots:
                 slot.tend()
             signals.wait(min(slot.due_in() for slot in slots))
-        logger.info("Stopping; at most %.0f s", grace)
+        logger.info("supervise.stopping: Stopping; at most %.0f s", grace)
         _stop(slots, grace, signals)
     return 0
 
@@ -102,7 +103,7 @@ def _stop(slots: Sequence[_Slot], grace: float, signals: _Signals) -> None:
     for slot in slots:
         if slot.alive():
             # Crash here: whatever it had claimed stays `sending`; the scan repairs it at the claim's end.
-            logger.warning("%s did not stop within %.0f s; killing it", slot.child.name, grace)
+            logger.warning("supervise.killed: %s did not stop within %.0f s; killing it", slot.child.name, grace)
             slot.send(signal.SIGKILL)
     for slot in slots:
         slot.reap()
@@ -152,7 +153,7 @@ class _Slot:
             self._reader.join(1.0)  # a grandchild may still hold the pipe
 
     def _start(self) -> None:
-        environ = {**os.environ, **self.child.environ, **self._lifeline.environ(self._grace)}
+        environ = {**os.environ, LINE: self.child.name, **self.child.environ, **self._lifeline.environ(self._grace)}
         self._started = monotonic()
         try:
             self._process = subprocess.Popen(  # noqa: S603 - argv is built by this package
@@ -171,12 +172,12 @@ class _Slot:
             arguments = (self._process.stdout, self.child.name, self._output)
             self._reader = Thread(target=_pass_on, args=arguments, name=f"output of {self.child.name}", daemon=True)
             self._reader.start()
-        logger.info("%s started as process %d", self.child.name, self._process.pid)
+        logger.info("supervise.started: %s started as process %d", self.child.name, self._process.pid)
 
     def _note_end(self, how: str) -> None:
         if monotonic() - self._started >= SETTLED_AFTER:
             self._delay = FIRST_DELAY
-        logger.warning("%s %s; starting it again in %.1f s", self.child.name, how, self._delay)
+        logger.warning("supervise.ended: %s %s; starting it again in %.1f s", self.child.name, how, self._delay)
         self._start_at = monotonic() + self._delay
         self._delay = min(2 * self._delay, LONGEST_DELAY)
 
@@ -245,13 +246,13 @@ def main(arguments: Sequence[str]) -> int:
     """`python -m reminders.supervise beat` or `flower`: the process lines that have no command of their own."""
     from reminders.process_lines import beat_child, flower_child, readiness_child  # noqa: PLC0415 - it builds on this module
 
-    logging.basicConfig(level=logging.INFO, format="%(asctime)s supervise: %(message)s")
     if list(arguments) not in (["beat"], ["flower"]):
         print("Usage: python -m reminders.supervise beat|flower", file=sys.stderr)  # noqa: T201
         return 2
     try:
         settings = load()
         beat = arguments[0] == "beat"
+        set_up_log(settings, f"{arguments[0]}-parent")
         child = beat_child(settings) if beat else flower_child(settings, os.environ)
     except RemindersError as error:
         print(error, file=sys.stderr)  # noqa: T201

@@ -21,6 +21,7 @@ from reminders.ledger.status import make_partitions
 from reminders.operate.other_retention import purge_others
 from reminders.operate.retention import purge
 from reminders.operate.settlement_retention import purge_settlements
+from reminders.pipeline.trail import about
 from reminders.settings import Settings
 
 logger = logging.getLogger(__name__)
@@ -59,7 +60,8 @@ def deliver(*arguments: Any, **named: Any) -> str:
     if not (isinstance(key, str) and key.isascii() and key.isprintable()):
         drop_malformed(DELIVER_TASK, "it names no reminder")
         return "malformed"
-    return bootstrap.deliver()(reminder_id, key, _caps(given.get("caps")))
+    with about(reminder_id, key):
+        return bootstrap.deliver()(reminder_id, key, _caps(given.get("caps")))
 
 
 MOST_CAPS = 3
@@ -129,7 +131,7 @@ def _purge_others(settings: Settings, seconds: float) -> bool:
     )
     if done.gone:
         counts = " ".join(f"{table}={number}" for table, number in done.gone.items())
-        logger.info("purge.others %s complete=%s", counts, done.complete)
+        logger.info("purge.others count=%d complete=%s: %s", sum(done.gone.values()), done.complete, counts)
     return done.complete
 
 

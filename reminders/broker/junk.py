@@ -33,7 +33,11 @@ def drop(raw: bytes, queue: str, fault: str) -> None:
     dropped.add(NO_MESSAGE)
     digest = hashlib.sha256(raw).hexdigest()[:16]
     logger.error(
-        "Dropped %d bytes from queue %s (sha256 %s): not a task message, it %s", len(raw), queue, digest, fault
+        "junk.bytes_dropped: Dropped %d bytes from queue %s (sha256 %s): not a task message, it %s",
+        len(raw),
+        queue,
+        digest,
+        fault,
     )
 
 
@@ -47,10 +51,12 @@ def drop_unread(message: Any, queue: str, error: Exception) -> None:
 def drop_unknown(name: object) -> None:
     """Log and count a message for a task that this release does not have. Its arguments are not logged."""
     dropped.add(_shown(name))
-    logger.error("Dropped a message for task %s: this release has no such task", _shown(name))
+    logger.error(
+        "junk.unknown_task_dropped: Dropped a message for task %s: this release has no such task", _shown(name)
+    )
 
 
 def drop_malformed(name: object, fault: str) -> None:
     """The same for a message whose headers or arguments the task it names cannot use."""
     dropped.add(_shown(name))
-    logger.warning("Dropped a message for task %s: %s", _shown(name), fault)
+    logger.warning("junk.message_dropped: Dropped a message for task %s: %s", _shown(name), fault)

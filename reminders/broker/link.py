@@ -61,7 +61,7 @@ class Link:
 
     def _open(self) -> Any:
         if self._channel is None:
-            url, tls = split_tls(broker_url(self._settings))
+            url, tls = split_tls(broker_url(self._settings), self._settings.redis_ca)
             self._connection = Connection(url, ssl=tls, transport_options=transport_options(self._settings))  # type: ignore[no-untyped-call]
             self._connection.ensure_connection(max_retries=0)
             self._channel = self._connection.channel()

@@ -55,7 +55,7 @@ class KombuPublisher:
                             self._add(producer, message)
                     accepted += len(part)
         except BrokerAway as error:
-            logger.warning("The broker took %d of %d messages: %s", accepted, len(messages), error)
+            logger.warning("publish.broker_away accepted=%d of=%d: %s", accepted, len(messages), error)
         return accepted
 
     def close(self) -> None:

@@ -98,7 +98,7 @@ class QoS(stock.QoS):
             super().restore_visible(*args, **kwargs)  # type: ignore[no-untyped-call]
 
     def _forget(self, delivery_tag: str) -> None:
-        logger.info("A message came over a connection that is gone; it is not acknowledged and comes again")
+        logger.info("broker.not_acknowledged: a message came over a connection that is gone, and comes again")
         virtual.QoS.ack(self, delivery_tag)  # type: ignore[no-untyped-call]
 
     def hand_back(self, delivery_tag: str) -> None:

@@ -79,7 +79,7 @@ class _Watch:
                 self._look()
             except Exception:
                 # A thread that dies here would make the worker count as dead.
-                logger.exception("The watch failed and goes on")
+                logger.exception("watch.failed: it goes on")
             self._pace.wait(EVERY)
 
     def _look(self) -> None:
@@ -146,7 +146,7 @@ class _Watch:
             self._end(f"The scan has not looked for {silent:.0f} s")
 
     def _end(self, reason: str) -> None:
-        logger.critical("%s; ending this worker", reason)
+        logger.critical("watch.worker_ended: %s; ending this worker", reason)
         given_up.set()
         os.kill(os.getpid(), signal.SIGTERM)
         # Crash here: whatever is claimed stays `sending`; the scan repairs it at the claim's end.

@@ -18,6 +18,7 @@ from typing import Any, NoReturn
 import click
 
 from reminders.domain.errors import InvalidInput, RemindersError
+from reminders.log_lines import words_only
 
 SECTIONS: dict[str, dict[str, tuple[str, str]]] = {
     "Start": {
@@ -239,4 +240,5 @@ def main() -> None:
     if isinstance(sys.stdout, TextIOWrapper):
         # A terminal that lacks a letter gets its escape, not a traceback.
         sys.stdout.reconfigure(errors="backslashreplace")
+    words_only()
     reminders.main()

@@ -15,8 +15,9 @@ from reminders.ledger.review import checked_words
 
 @click.group(short_help="What a person should be told once: list, seen.")
 def notice() -> None:
-    """What a person should be told once: a destination was disabled, since it is gone or keeps failing; a tenant's channel
-    is held, since our credentials were refused there.
+    """What a person should be told once: a destination was disabled, since it is gone or keeps failing, or its breaker has
+    opened; a tenant's channel is held, since our credentials were refused there; there are new dead letters; beat is silent;
+    a settlement file was refused.
     """
 
 
@@ -26,7 +27,10 @@ def notice() -> None:
 @limit_option(100, "notices")
 @json_option
 def list_notices(*, tenant: str | None, seen: bool, limit: int, as_json: bool) -> None:
-    """List notices, newest first. `reminders destination show ID` tells more of a destination."""
+    """List notices, newest first. `reminders destination show ID` tells more of a destination, `reminders dlq list` of dead letters.
+
+    What comes again before somebody has seen it adds to its notice: so many times, since the first.
+    """
     whose = None if tenant is None else checked_text("tenant_id", tenant)
     with session() as ledger:
         found = notices(ledger.database, tenant=whose, seen=seen, limit=limit)
@@ -34,8 +38,8 @@ def list_notices(*, tenant: str | None, seen: bool, limit: int, as_json: bool) -
         for each in found:
             print_json({name: getattr(each, name) for name in Notice.__slots__})
     else:
-        headings = ("id", "what", "tenant", "channel", "destination", "since", "seen at", "why")
-        print_table(headings, [_row(each) for each in found], spare=("seen at", "channel", "since"))
+        headings = ("id", "what", "tenant", "channel", "destination", "times", "since", "seen at", "why")
+        print_table(headings, [_row(each) for each in found], spare=("seen at", "channel", "since", "times"))
 
 
 @notice.command("seen", short_help="Say that notices were seen.")
@@ -72,6 +76,7 @@ def _row(each: Notice) -> list[object]:
         each.tenant_id,
         each.channel,
         each.destination_id,
+        each.times,
         each.noticed_at,
         each.seen_at,
         each.reason,

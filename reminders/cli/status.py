@@ -137,7 +137,9 @@ def _print_for_people(found: dict[str, Any]) -> None:
             ("dead letters", f"{found['dead_letters_open']:,} open"),
             (
                 "notices",
-                f"{found['notices_open']:,} unseen: `reminders notice list`" if found["notices_open"] else "none",
+                f"{_notices_for_people(found['notices'])} unseen: `reminders notice list`"
+                if found["notices"]
+                else "none",
             ),
             ("reconciliation", _reconciliation_for_people(found["reconciliation"])),
             ("last tick", _tick_for_people(found)),
@@ -145,6 +147,11 @@ def _print_for_people(found: dict[str, Any]) -> None:
             *_broker_for_people(found),
         ]
     )
+
+
+def _notices_for_people(unseen: dict[str, int]) -> str:
+    kinds = _listed({kind.replace("_", " "): count for kind, count in sorted(unseen.items())}, "{count:,} {name}")
+    return f"{sum(unseen.values()):,} unseen ({kinds}): `reminders notice list`"
 
 
 def _tenants_for_people(found: dict[str, Any]) -> str | None:

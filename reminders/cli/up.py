@@ -41,15 +41,23 @@ COLOURS = (
 )
 
 
+APART = [[queue] for queue in QUEUES]
+TOGETHER = [["scan"], ["deliver", "retry", "maintenance"], ["alone"]]
+"""The queues of each worker, by default and with `--small`. The scan and what may kill its worker stay apart in any case."""
+
+
 @click.command()
 @click.option("--web/--no-web", default=True, help="Start Flower too.", show_default=True)
+@click.option(
+    "--small", is_flag=True, help="For one machine of 512 MB: one process for deliveries, retries and maintenance."
+)
 @click.option(
     "--loglevel",
     type=click.Choice(["DEBUG", "INFO", "WARNING"], case_sensitive=False),
     default="INFO",
     show_default=True,
 )
-def up(web: bool, loglevel: str) -> None:
+def up(web: bool, small: bool, loglevel: str) -> None:
     """Run everything in this terminal: scanner, workers, beat and Flower. Ctrl-C stops it cleanly.
 
     Where DATABASE_URL or REDIS_URL is unset, Postgres and Redis are started under REMINDERS_HOME and stop with it; one
@@ -70,13 +78,16 @@ def up(web: bool, loglevel: str) -> None:
         port = _flower_port(os.environ) if web else None
         _announce(settings, port)
         os.environ.update({**environment_of(settings), "PYTHONUNBUFFERED": "1"})
+        processes = 1 if small else None
         children = [
-            child for queue in QUEUES for child in worker_children(settings, [queue], None, None, loglevel.upper())
+            child
+            for queues in (TOGETHER if small else APART)
+            for child in worker_children(settings, queues, processes, None, loglevel.upper())
         ]
         children.append(beat_child(settings))
         if port is not None:
             children.append(_flower_child(settings, port))
-        printer = _printer(children)
+        printer = _printer(children) if settings.log == "lines" else _as_it_is
         logging.basicConfig(level=logging.INFO, format="%(message)s", handlers=[_Lines(printer)])
         code = supervise(children, settings.grace, output=printer)
     click.echo("Stopped.")
@@ -149,6 +160,11 @@ def _printer(children: list[Child]) -> Callable[[str, str], None]:
         console.print(prefix.append(Text.from_ansi(line, style="default")))
 
     return show
+
+
+def _as_it_is(_name: str, line: str) -> None:
+    """For programs: each line of JSON names its process itself."""
+    click.echo(line)
 
 
 class _Lines(logging.Handler):

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import logging
 import sys
 
 import click
 
 from reminders.celery_options import QUEUES
 from reminders.domain.errors import InvalidInput, RemindersError
+from reminders.log_lines import set_up_log
 from reminders.process_lines import readiness_child, worker_children
 from reminders.settings import load
 from reminders.settings_addresses import check_addresses
@@ -41,7 +41,7 @@ def worker(queues: tuple[str, ...], processes: int | None, concurrency: int | No
         raise click.UsageError(str(error)) from error
     except RemindersError as error:
         raise click.ClickException(str(error)) from error
-    logging.basicConfig(level=logging.INFO, format="%(asctime)s supervise: %(message)s")
+    set_up_log(settings, f"{'+'.join(queues)}-parent")
     sys.exit(supervise(children, settings.grace, first=readiness_child(queues)))
 
 

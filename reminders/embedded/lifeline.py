@@ -115,7 +115,7 @@ class Lifeline:
             return True
         # The main process is gone, but a busy child (a Postgres backend in a long query) has not noticed.
         for pid in self._other_holders():
-            logger.warning("killing process %s, left by the server of %s", pid, self.path)
+            logger.warning("embedded.process_killed: killing process %s, left by the server of %s", pid, self.path)
             with suppress(ProcessLookupError, PermissionError):
                 os.kill(pid, signal.SIGKILL)
         return self._gone_within(_KILL_PATIENCE)

@@ -132,7 +132,11 @@ def make_postgres_folder(home: Path) -> Path:
         return folder.resolve()
     if folder.is_symlink():
         if not folder.exists():
-            logger.warning("%s, where the Postgres of %s was, is gone; an empty one is made", folder.readlink(), home)
+            logger.warning(
+                "embedded.folder_gone: %s, where the Postgres of %s was, is gone; an empty one is made",
+                folder.readlink(),
+                home,
+            )
         folder.unlink()
     account = owner_of(home) or _unprivileged_account()
     if may_enter(home, account) and can_hold_socket(folder):
@@ -161,7 +165,7 @@ def _belongs_to_another_home(folder: Path, home: Path) -> bool:
         return False
     original = recorded / "postgres"
     if original.is_symlink() and original.resolve() == folder.resolve():
-        logger.warning("%s is a copy of %s; it gets an empty Postgres of its own", home, recorded)
+        logger.warning("embedded.copied_home: %s is a copy of %s; it gets an empty Postgres of its own", home, recorded)
         return True
     note.write_text(f"{home}\n")
     return False
@@ -172,7 +176,9 @@ def _warn_of_forgotten_data(ours: Path, home: Path) -> None:
     for note in ours.glob(f"*/{_HOME_NOTE}"):
         if note.read_text().strip() == str(home):
             logger.warning(
-                "%s has the Postgres data of an earlier %s; delete it if you deleted that", note.parent, home
+                "embedded.left_data: %s has the Postgres data of an earlier %s; delete it if you deleted that",
+                note.parent,
+                home,
             )
 
 

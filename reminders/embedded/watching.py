@@ -40,15 +40,17 @@ def _watch(home: Path, postgres: bool, redis: bool, ended: threading.Event) -> N
         try:
             gone = _gone(attach(home), postgres, redis)
             if gone and not ended.is_set():
-                logger.warning("the embedded %s does not answer; starting it again if it is dead", gone)
+                logger.warning(
+                    "embedded.silent: the embedded %s does not answer; starting it again if it is dead", gone
+                )
                 # Our own `running` around this keeps what this one starts.
                 with running(home, postgres=postgres, redis=redis):
-                    logger.info("the embedded %s answers", gone)
+                    logger.info("embedded.answers: the embedded %s answers", gone)
             told = ""
         except ServiceUnavailable as error:
             if str(error) != told:
                 told = str(error)
-                logger.warning("%s", told)
+                logger.warning("embedded.not_started: %s", told)
 
 
 def _gone(found: Services | None, postgres: bool, redis: bool) -> str:

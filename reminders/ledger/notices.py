@@ -7,7 +7,7 @@ import socket
 from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
-from typing import Any, Literal
+from typing import Any, Literal, get_args
 from uuid import UUID
 
 from reminders.domain.errors import NotFound
@@ -17,15 +17,28 @@ from reminders.ledger.statement import Statement
 
 logger = logging.getLogger(__name__)
 
-NoticeKind = Literal["destination_gone", "destination_failing", "channel_held", "breaker_opened"]
+NoticeKind = Literal[
+    "destination_gone",
+    "destination_failing",
+    "channel_held",
+    "breaker_opened",
+    "dead_letter",
+    "beat_silent",
+    "reconciliation_refused",
+]
+NOTICE_KINDS: tuple[NoticeKind, ...] = get_args(NoticeKind)
 
 NOTICES = {"notice_id": "uuid", "passing": "boolean"}
 """The parameters of `NOTICE`. What is `passing` is told to nobody."""
 
+OPEN = "(kind, tenant_id, channel, destination_id) WHERE seen_at IS NULL"
+"""Of one thing there is one open notice: what follows ON CONFLICT."""
+
 # A CTE after `said`, `said_of_channel` and `failing`. What had been said before is no news: a destination that was
-# disabled, a hold that still stands. The sub-select sees the holds as they were before this statement.
-NOTICE = """notice AS (
-    INSERT INTO {s}.notices (id, kind, tenant_id, channel, destination_id, reason, noticed_at)
+# disabled, a hold that still stands. The sub-select sees the holds as they were before this statement; two statements at
+# once may both find none, which is why only breakers, which open under their destination's row, are counted.
+NOTICE = f"""notice AS (
+    INSERT INTO {{s}}.notices AS o (id, kind, tenant_id, channel, destination_id, reason, noticed_at)
     SELECT :notice_id, news.*, (SELECT now FROM t)
     FROM (
         SELECT 'destination_gone', tenant_id, channel, id, disabled_reason FROM said WHERE disabled_at = (SELECT now FROM t)
@@ -38,25 +51,39 @@ NOTICE = """notice AS (
         UNION ALL
         SELECT 'channel_held', c.tenant_id, c.channel, NULL, c.hold_reason FROM said_of_channel c
         WHERE :passing IS NOT TRUE
-          AND NOT EXISTS (SELECT 1 FROM {s}.channel_holds h
+          AND NOT EXISTS (SELECT 1 FROM {{s}}.channel_holds h
                           WHERE h.tenant_id = c.tenant_id AND h.channel = c.channel AND h.hold_until > (SELECT now FROM t))
     ) news LIMIT 1
-    ON CONFLICT DO NOTHING
-    RETURNING id, kind, channel, destination_id
+    ON CONFLICT {OPEN}
+    DO UPDATE SET times = o.times + 1, last_at = EXCLUDED.noticed_at, reason = EXCLUDED.reason WHERE o.kind = 'breaker_opened'
+    RETURNING o.id, o.kind, o.channel, o.destination_id, o.times
 )"""
 
-NEWS = """(SELECT json_build_object('notice', id, 'kind', kind, 'channel', channel, 'destination', destination_id) FROM notice)"""
+AS_NEWS = (
+    "json_build_object('notice', id, 'kind', kind, 'channel', channel, 'destination', destination_id, 'times', times)"
+)
+NEWS = f"(SELECT {AS_NEWS} FROM notice)"
 """What `notice` has written, or null: a column of the statement's answer."""
 
 LIST = Statement(
     "list_notices",
     """
-SELECT id::text, kind, tenant_id, channel, destination_id::text, reason, noticed_at, seen_at, seen_by
+SELECT id::text, kind, tenant_id, channel, destination_id::text, reason, noticed_at, times,
+       COALESCE(last_at, noticed_at), seen_at, seen_by
 FROM {s}.notices
 WHERE (:seen OR seen_at IS NULL) AND (:tenant IS NULL OR tenant_id = :tenant)
-ORDER BY noticed_at DESC, id DESC LIMIT :limit
+ORDER BY COALESCE(last_at, noticed_at) DESC, id DESC LIMIT :limit
 """,
     {"seen": "boolean", "tenant": "text", "limit": "integer"},
+)
+
+COUNT = Statement(
+    "count_notices",
+    """
+SELECT kind, count(*) FILTER (WHERE seen_at IS NULL), COALESCE(sum(times) FILTER (WHERE seen_at IS NULL), 0)::bigint, sum(times)::bigint
+FROM {s}.notices GROUP BY kind
+""",
+    {},
 )
 
 SEE = Statement(
@@ -85,15 +112,21 @@ SEEN_BY_ENABLING = """seen AS (
 
 @dataclass(frozen=True, slots=True)
 class Notice:
-    """One notice; open until `seen_at`. `destination_id` is None for one about a tenant's whole channel. UTC."""
+    """One notice; open until `seen_at`. UTC.
+
+    `destination_id` is None for one about a tenant's whole channel, `tenant_id` and `channel` for one about the
+    installation. It came `times` times, last at `last_at`, before somebody saw it.
+    """
 
     id: UUID
     kind: NoticeKind
-    tenant_id: str
-    channel: str
+    tenant_id: str | None
+    channel: str | None
     destination_id: UUID | None
     reason: str
     noticed_at: datetime
+    times: int
+    last_at: datetime
     seen_at: datetime | None
     seen_by: str | None
 
@@ -102,8 +135,8 @@ def tell(news: dict[str, Any] | None) -> None:
     """Log a notice that was written just now, in one line."""
     if news is not None:
         logger.warning(
-            "notice.new kind=%s notice=%s channel=%s destination=%s: `reminders notice list` says why",
-            news["kind"], news["notice"], news["channel"], news["destination"] or "-",
+            "notice.new kind=%s notice=%s channel=%s destination=%s times=%d: `reminders notice list` says why",
+            news["kind"], news["notice"], news["channel"] or "-", news["destination"] or "-", news["times"],
         )  # fmt: skip
 
 
@@ -112,6 +145,22 @@ def notices(database: Database, *, tenant: str | None = None, seen: bool = False
     with database.transaction() as connection:
         rows = fetch(connection, database.schema, LIST, tenant=tenant, seen=seen, limit=limit)
     return [_notice(row) for row in rows]
+
+
+@dataclass(frozen=True, slots=True)
+class NoticeCount:
+    """Of one kind: how many are open, how often what they tell of came, and how often it ever came."""
+
+    open: int
+    open_times: int
+    ever: int
+
+
+def count_notices(database: Database) -> dict[NoticeKind, NoticeCount]:
+    """How many notices there are, of every kind."""
+    with database.transaction() as connection:
+        found = {kind: NoticeCount(*counts) for kind, *counts in fetch(connection, database.schema, COUNT)}
+    return {kind: found.get(kind, NoticeCount(0, 0, 0)) for kind in NOTICE_KINDS}
 
 
 def see(database: Database, *, ids: Sequence[UUID] | None, tenant: str | None, actor: str) -> int:

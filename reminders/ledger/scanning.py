@@ -13,6 +13,7 @@ from reminders.ledger.draining import finish_drains
 from reminders.ledger.ending import DEDUP_WINDOW, end_given_up
 from reminders.ledger.leasing import IN_FLIGHT, LANES_WITH_DUE_WORK, LEASE, LEASE_FROM_LANES, SET_ASIDE, T, leased
 from reminders.ledger.limiting import SLOW, within_limits
+from reminders.ledger.noticing import look_for_news
 from reminders.ledger.ownership import OWNS_LANE, SHARED
 from reminders.ledger.planning import plan_due
 from reminders.ledger.putting_off import MAX_WAIT
@@ -270,6 +271,10 @@ class PostgresScan:
 
     def repair(self, limit: int) -> AbstractContextManager[RepairMoves]:
         return repair_transaction(self._db, limit, self._now)
+
+    def look_for_news(self, silence: float | None) -> None:
+        """Write the notices that are due; see `look_for_news`."""
+        look_for_news(self._db, silence=silence, now=self._now)
 
     def record_tick(self, *, taken: int = 0, dropped: int = 0, by_beat: bool = True) -> None:
         """Count wake-ups: beat's, or those that a scanner sent itself."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from functools import partial
@@ -17,6 +17,7 @@ from reminders.ledger.background import BackgroundConnection
 from reminders.ledger.caller import CallersConnection, fetch
 from reminders.ledger.database import Row
 from reminders.ledger.statement import Statement
+from reminders.pipeline.trail import follow_scheduled, follows
 
 # The function that SQL's `schedule` goes through as well; what it locks and in which order is said there.
 INSERT = Statement("schedule", "SELECT id::text FROM {s}.schedule_rows(:rows) AS id", {"rows": "json"})
@@ -57,7 +58,9 @@ def insert(
     """
     run = partial(fetch, connection, schema)
     others = _others(run, requests, run(INSERT, rows=encoded(requests, deduplicates)))
-    return [others.get(position) or _created(request) for position, request in enumerate(requests)]
+    answers = [others.get(position) or _created(request) for position, request in enumerate(requests)]
+    _follow(answers)
+    return answers
 
 
 def encoded(requests: Sequence[ReminderRequest], deduplicates: Mapping[str, bool]) -> str:
@@ -74,7 +77,16 @@ def finish_insert(
     background: BackgroundConnection, requests: Sequence[ReminderRequest]
 ) -> dict[int, ScheduledReminder | Conflict]:
     """Wait for the commit. The answers are by position in `requests`, and only those that were not created."""
-    return _others(background.fetch, requests, background.result())
+    others = _others(background.fetch, requests, background.result())
+    if follows():
+        _follow(others.get(position) or _created(request) for position, request in enumerate(requests))
+    return others
+
+
+def _follow(answers: Iterable[ScheduledReminder | Conflict]) -> None:
+    for each in answers if follows() else ():
+        if isinstance(each, ScheduledReminder):
+            follow_scheduled(each.id, each.delivery_key, created=each.created)
 
 
 def _others(

@@ -16,6 +16,8 @@ import psycopg2
 from reminders.domain.errors import NotFound
 from reminders.domain.identity import uuid7
 from reminders.ledger.database import Database
+from reminders.ledger.notices import AS_NEWS, tell
+from reminders.ledger.noticing import REFUSED
 from reminders.ledger.statement import Statement
 
 FileStatus = Literal["receiving", "ready", "running", "done", "refused"]
@@ -94,18 +96,18 @@ RETURNING tries
 
 REFUSE = Statement(
     "settlement_file_refuse",
-    """
+    f"""
 WITH refused AS (
-    UPDATE {s}.reconciliation_files
+    UPDATE {{s}}.reconciliation_files
     SET status = 'refused', reason = :reason, url = NULL, tail = NULL, touched_at = clock_timestamp()
     WHERE id = :id AND status IN ('receiving', 'ready')
     RETURNING id
 ), gone AS (
-    DELETE FROM {s}.reconciliation_file_pages WHERE file_id = (SELECT id FROM refused)
-)
-SELECT 1 FROM refused
+    DELETE FROM {{s}}.reconciliation_file_pages WHERE file_id = (SELECT id FROM refused)
+), {REFUSED}
+SELECT (SELECT {AS_NEWS} FROM notice) FROM refused
 """,
-    {"id": "uuid", "reason": "text"},
+    {"id": "uuid", "reason": "text", "told": "boolean"},
 )
 
 PAGES = Statement(
@@ -243,9 +245,15 @@ def note_try(database: Database, file_id: UUID, at: int) -> int | None:
     return rows[0][0] if rows else None
 
 
-def refuse(database: Database, file_id: UUID, reason: str) -> bool:
-    """Nothing will come of it: its pages are deleted. False if it is neither being received nor waiting."""
-    return bool(database.fetch(REFUSE, id=str(file_id), reason=reason))
+def refuse(database: Database, file_id: UUID, reason: str, *, told: bool = False) -> bool:
+    """Nothing will come of it: its pages are deleted. False if it is neither being received nor waiting.
+
+    With `told` there is a notice: nobody waits for the answer.
+    """
+    news = database.fetch(REFUSE, id=str(file_id), reason=reason, told=told)
+    for (each,) in news:
+        tell(each)
+    return bool(news)
 
 
 def pages_after(database: Database, file_id: UUID, number: int, limit: int = 1) -> list[StoredPage]:

@@ -7,6 +7,7 @@ transaction another server connection.
 
 from __future__ import annotations
 
+import hashlib
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -48,17 +49,25 @@ class BoundStatement:
         return _PARAMETER.sub(lambda match: f"%({match[1]})s::{self.types[match[1]]}", escaped)
 
     @cached_property
+    def prepared_name(self) -> str:
+        """Under which it is prepared. It tells apart what has another text: behind a transaction pooler a server connection may
+        still have what another release, or the same one for another schema, prepared there under the plain name.
+        """
+        text = f"{self.sql}\0{list(self.types.values())}"
+        return f"{self.name}_{hashlib.sha256(text.encode()).hexdigest()[:12]}"
+
+    @cached_property
     def prepare(self) -> str:
         numbers = {name: number for number, name in enumerate(self.types, 1)}
         body = _PARAMETER.sub(lambda match: f"${numbers[match[1]]}", self.sql)
         types = f"({', '.join(self.types.values())})" if self.types else ""
-        return f"PREPARE {self.name} {types} AS {body}"
+        return f"PREPARE {self.prepared_name} {types} AS {body}"
 
     @cached_property
     def execute(self) -> str:
         if not self.types:
-            return f"EXECUTE {self.name}"
-        return f"EXECUTE {self.name} ({', '.join(f'%({name})s::{kind}' for name, kind in self.types.items())})"
+            return f"EXECUTE {self.prepared_name}"
+        return f"EXECUTE {self.prepared_name} ({', '.join(f'%({name})s::{kind}' for name, kind in self.types.items())})"
 
     def arguments(self, given: Mapping[str, Any]) -> dict[str, Any]:
         """Every parameter with its value; those not given are null."""

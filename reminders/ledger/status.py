@@ -50,7 +50,7 @@ SELECT (SELECT json_object_agg(status, n) FROM (SELECT * FROM live UNION ALL SEL
        (SELECT extract(epoch FROM (SELECT now FROM t) - last_at)::float8 FROM {s}.ticks WHERE name = 'scan_due'),
        (SELECT COALESCE(sum(dropped), 0)::bigint FROM {s}.ticks WHERE name = 'scan_due'),
        (SELECT count(*) FROM {s}.dead_letters WHERE state = 'open'),
-       (SELECT count(*) FROM {s}.notices WHERE seen_at IS NULL),
+       (SELECT json_object_agg(kind, n) FROM (SELECT kind, count(*) AS n FROM {s}.notices WHERE seen_at IS NULL GROUP BY kind) k),
        (SELECT count(*) FROM {s}.due WHERE status = 'pending' AND quiet_until = wake_at AND wake_at > (SELECT now FROM t)),
        (SELECT count(*) FROM {s}.destinations WHERE breaker_opened_at IS NOT NULL),
        (SELECT count(*) FROM {s}.due d WHERE d.status = 'pending' AND d.turn_at = d.wake_at)
@@ -84,12 +84,13 @@ def ledger_status(database: Database, now: datetime | None = None, *, scan_every
     `oldest_due_age_seconds` counts from the due time, or the retry's, of what is due and not being sent yet, save what
     a pause holds. `last_tick_at` and `dropped_ticks` are beat's alone; `beat_ticks` says whether the last one is at most `PERIODS` of
     `scan_every` (seconds, beat's period) ago. `quiet` counts those of the pending ones that wait for the end of their users' quiet hours. `pauses` are `Pause` objects: those that are active or still hold something; `drains` are those under way, `rates` the caps in
-    force. What waits for a turn or is worked off by a drain counts as due since it was. `breakers_open` counts the half open ones too.
+    force. What waits for a turn or is worked off by a drain counts as due since it was. `breakers_open` counts the half open ones too, `notices` the unseen ones by kind.
     `tenants` counts those that the ledger has met by their modes, `dispatchers` by whose they are.
     """
     found = database.fetch(STATUS, now=now)[0]
     counts, oldest, in_flight, last_tick, tick_age, dropped, letters, notices, quiet, breakers, waiting = found
     counts = counts or {}
+    notices = notices or {}
     modes, dispatchers = counted(database)
     return {
         "counts": {status: counts.get(status, 0) for status in COUNTED},
@@ -99,7 +100,8 @@ def ledger_status(database: Database, now: datetime | None = None, *, scan_every
         "beat_ticks": tick_age is not None and tick_age <= PERIODS * scan_every,
         "dropped_ticks": dropped,
         "dead_letters_open": letters,
-        "notices_open": notices,
+        "notices_open": sum(notices.values()),
+        "notices": notices,
         "held": counts.get("held", 0),
         "quiet": quiet,
         "waiting_for_turns": waiting,

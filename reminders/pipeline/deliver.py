@@ -23,6 +23,7 @@ from reminders.pipeline.ports import Claim, ClaimLedger, Report
 from reminders.pipeline.provider import LooksUp, Provider, can_look_up
 from reminders.pipeline.tally import REFUSED, events
 from reminders.pipeline.tracing import origin
+from reminders.pipeline.trail import trail
 from reminders.pipeline.writing import NotWritten, with_template, written
 from reminders.settings import FINALIZE_BUDGET
 
@@ -101,6 +102,8 @@ class Deliver:
             return claim
         if claimed is not None:
             claimed()
+        at = (reminder_id, delivery_key, claim.claim_number)
+        trail.info("deliver.claimed reminder=%s key=%s claim=%d", *at)
         # Crash here: `sending` under this claim, provider not called. The claim's end repeats it or puts it to review.
         provider = self._provider(claim.delivery.channel)
         if provider is None:
@@ -133,6 +136,8 @@ class Deliver:
             outcome = self._call(provider, claim, body.body)
         # Crash here: `sending`, the provider was called. Repeated only where the destination deduplicates.
         duration_ms = self._duration_ms(started, claim)
+        said = (outcome.name, outcome.error_class or "-", outcome.status_code, duration_ms)
+        trail.info("deliver.called reminder=%s key=%s claim=%d outcome=%s error_class=%s status=%s ms=%d", *at, *said)
         # Crash here, after the commit inside: final, message unacknowledged. It comes again and finds the reminder done.
         return self.finalize(claim, Report(outcome, duration_ms, body.body_hash))
 
@@ -183,15 +188,11 @@ class Deliver:
             if isinstance(answer, LookUp):
                 return well_formed_answer(answer)
         except (Exception, SystemExit) as error:  # noqa: BLE001 (another package's)
-            self._log_raised("look_up_raised", claim, error)
+            at = (claim.delivery.channel, key, origin(error))
+            logger.error("deliver.look_up_raised channel=%s key=%s: %s", *at)  # noqa: TRY400 (not its text)
             return Undecided(error_class="look_up_raised", reason=type(error).__name__)
         logger.error("deliver.no_answer channel=%s key=%s type=%s", claim.delivery.channel, key, type(answer).__name__)
         return Undecided(error_class="no_answer", reason=f"the provider returned {type(answer).__name__}")
-
-    @staticmethod
-    def _log_raised(what: str, claim: Claim, error: BaseException) -> None:
-        one = claim.delivery
-        logger.error("deliver.%s channel=%s key=%s: %s", what, one.channel, one.delivery_key, origin(error))
 
     def _duration_ms(self, started: float, claim: Claim) -> int:
         seconds = time.monotonic() - started
@@ -256,7 +257,8 @@ class Deliver:
             if isinstance(outcome, Outcome):
                 return well_formed(outcome)
         except (Exception, SystemExit) as error:  # noqa: BLE001 (another package's)
-            self._log_raised("provider_raised", claim, error)
+            at = (claim.delivery.channel, claim.delivery.delivery_key, origin(error))
+            logger.error("deliver.provider_raised channel=%s key=%s: %s", *at)  # noqa: TRY400 (not its text)
             return Unknown(error_class="provider_raised", reason=type(error).__name__, blameless=True)
         logger.error(
             "deliver.no_outcome channel=%s key=%s type=%s",

@@ -14,6 +14,7 @@ from reminders.domain.outcomes import Rejected, Unknown
 from reminders.domain.pipeline_faults import PipelineFault
 from reminders.domain.retry_policy import Bury, Decision, Deliver, Park, Wait, as_known, decide
 from reminders.pipeline.ports import Claim, FinalizeLedger, Report
+from reminders.pipeline.trail import trail
 
 logger = logging.getLogger(__name__)
 
@@ -85,11 +86,20 @@ class Finalize:
         def once() -> str:
             return "given_back" if self.ledger.release_not_called_if_sending(claim, seconds) else "lapsed"
 
-        return self._insist(once, claim, "not_called")
+        became = self._insist(once, claim, "not_called")
+        at = (claim.delivery.reminder_id, claim.delivery.delivery_key, claim.claim_number)
+        trail.info("finalize.given_back reminder=%s key=%s claim=%d again_in=%.1f", *at, seconds)
+        return became
 
     def _commit(self, claim: Claim, report: Report, decision: Decision) -> str:
         what = f"{report.outcome.name} error_class={report.outcome.error_class}"
-        return self._insist(lambda: self._commit_once(claim, report, decision), claim, what)
+        became = self._insist(lambda: self._commit_once(claim, report, decision), claim, what)
+        at = (claim.delivery.reminder_id, claim.delivery.delivery_key, claim.claim_number)
+        if became == "dead":
+            code = report.outcome.error_class or report.outcome.name
+            logger.info("finalize.dead reminder=%s key=%s claim=%d error_class=%s", *at, code)
+        trail.info("finalize.recorded reminder=%s key=%s claim=%d became=%s", *at, became)
+        return became
 
     def _insist(self, once: Callable[[], str], claim: Claim, what: str) -> str:
         """Do `once` until Postgres takes it; after `KEEP_TRYING`, log `what` is lost. The claim's end repairs the rest."""

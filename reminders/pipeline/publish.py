@@ -9,6 +9,7 @@ from uuid import UUID
 
 from reminders.pipeline.ports import Message, Publisher, ScanLedger
 from reminders.pipeline.tally import PUBLISH_REFUSED, events
+from reminders.pipeline.trail import follow_sent
 
 logger = logging.getLogger(__name__)
 
@@ -37,6 +38,7 @@ def publish(
     # Crash here: rows `published`, nothing sent. Their deadline, or the look that compares ledger and broker, wakes them.
     going_out = [message for message in messages if message.reminder_id in marked]
     accepted = publisher.publish(going_out)
+    follow_sent(going_out[:accepted])
     # Crash here: rows `published`, messages sent. Nothing to repair.
     refused = [message.reminder_id for message in going_out[accepted:]]
     if refused:

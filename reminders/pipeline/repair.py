@@ -6,6 +6,7 @@ import logging
 from dataclasses import dataclass
 
 from reminders.pipeline.ports import Lapsed, ScanLedger
+from reminders.pipeline.trail import follow_repaired
 
 logger = logging.getLogger(__name__)
 
@@ -43,8 +44,10 @@ def repair(ledger: ScanLedger, policy: RepairPolicy, limit: int) -> int:
         shut_down = sum(row.shut_down for row in moves.lapsed)
     # Crash here: committed as a whole, or not at all and still lapsed.
     if found:
+        for fate, rows in by_fate.items():
+            follow_repaired(rows, fate.replace(" ", "_"))
         counts = " ".join(f"{fate.replace(' ', '_')}={len(rows)}" for fate, rows in sorted(by_fate.items()))
-        logger.warning("repair.lapsed_claims %s of_workers_shut_down=%d", counts, shut_down)
+        logger.warning("repair.lapsed_claims count=%d of_workers_shut_down=%d: %s", found, shut_down, counts)
     return found
 
 

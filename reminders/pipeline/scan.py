@@ -10,6 +10,7 @@ import logging
 import time
 from bisect import bisect_right
 from collections import Counter
+from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from threading import Event
 from uuid import UUID
@@ -22,6 +23,7 @@ from reminders.pipeline.publish import publish
 from reminders.pipeline.repair import RepairPolicy, repair
 from reminders.pipeline.shares import belongs_to_one_destination, destination_share, last_within, takes
 from reminders.pipeline.tally import GIVEN_UP, events
+from reminders.pipeline.trail import follow_leased
 
 logger = logging.getLogger(__name__)
 
@@ -37,10 +39,8 @@ LANES_GOOD_FOR = 1.0
 """Seconds for which the list of lanes with due work is used; finding it costs a probe per lane."""
 SET_ASIDE_REACH = 2000
 """Rows at the head of a lane that one pass may give to lanes of their destinations' own."""
-RELEASE_EVERY = 1.0
-"""Seconds between two looks for what is held by a pause that has ended, unless there was a whole batch of it."""
-PLAN_EVERY = 1.0
-"""Seconds between two looks for series whose next occurrence must be made, unless there was a whole batch of them."""
+RELEASE_EVERY = PLAN_EVERY = 1.0
+"""Seconds between two looks for what an ended pause holds, and for series to plan, unless there was a whole batch of them."""
 PLAN_BATCH = 200
 MOST_MET = 100_000
 """Tenants that one scanner remembers to have met; to ask again costs a statement."""
@@ -82,6 +82,7 @@ class Scan:
     policy: ScanPolicy
     faults: tuple[type[Exception], ...] = ()
     """Errors that mean the database is away: the scan waits and looks again."""
+    news: Callable[[], None] = lambda: None  # tells a person what should be told
     _lanes: list[str] = field(default_factory=list)
     _lanes_found_at: float = float("-inf")
     _turn_ended_at: str = ""
@@ -118,6 +119,7 @@ class Scan:
             self._release_held(limit)
         if self.looked_at >= self._plan_from:
             self._plan_series()
+        self.news()
         look = self.ledger.look(limit + 1)
         if look.lapsed and self.looked_at >= self._repair_from:
             repair(self.ledger, self.policy.repair, limit)
@@ -206,8 +208,7 @@ class Scan:
         # Crash here: committed as a whole, or not at all and found again.
         if ended:
             events.put_back({f"{GIVEN_UP}{status}": number for status, number in ended.items()})
-            counts = " ".join(f"{status}={number}" for status, number in sorted(ended.items()))
-            logger.info("scan.given_up %s: it is too late to send them", counts)
+            logger.info("scan.given_up count=%d: it is too late to send them: %s", ended.total(), dict(ended))
 
     def _lease(self, look: Look, limit: int, token: UUID, *, with_retries: bool) -> tuple[list[Message], bool]:
         """Lease what goes out now; and say whether there may be other due work, behind what is held or has its share."""
@@ -222,7 +223,8 @@ class Scan:
         return leased.messages, leased.put_off > 0
 
     def _meet(self, leased: Leased) -> None:
-        """See to it that the ledger knows whose rows these are, before a message goes out."""
+        """Let the ledger know whose rows these are, before a message goes out."""
+        follow_leased(leased.messages)
         if new := leased.tenants - self._met:
             self.ledger.register_tenants(new)
             self._met = new if len(self._met) > MOST_MET else self._met | new

@@ -43,7 +43,7 @@ def with_template(
             return delivery
         required = [part for part, word in parts.items() if word == "required"]
         missing = lacking(delivery.tenant_id, delivery.kind, delivery.channel, required)
-        logger.error("deliver.no_template key=%s %s", delivery.delivery_key, missing)
+        logger.error("deliver.no_template key=%s: %s", delivery.delivery_key, missing)
         return NotWritten("no_template", missing)
     template = templates(template_id)
     if template is None:
@@ -57,7 +57,7 @@ def written(provider: Provider, delivery: Delivery, earlier: bytes | None) -> Wr
         body = provider.render(delivery)
         body_hash = hashlib.sha256(body).digest()
     except TemplateFault as error:
-        logger.error("deliver.template_fault key=%s %s", delivery.delivery_key, error)  # noqa: TRY400 - it says where
+        logger.error("deliver.template_fault key=%s: %s", delivery.delivery_key, error)  # noqa: TRY400 - it says where
         return NotWritten("template_fault", str(error))
     except Exception as error:  # noqa: BLE001 (another package's)
         logger.error("deliver.render_failed key=%s: %s", delivery.delivery_key, origin(error))  # noqa: TRY400 (not its text)

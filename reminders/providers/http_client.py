@@ -80,7 +80,7 @@ class HttpClient:
         except Exception as error:  # noqa: BLE001 (whatever happens, the attempt needs an outcome)
             outcome = outcome_of_failure(error, sent=call.sent)
             if outcome.error_class == "internal":
-                logger.error("During a call: %s", origin(error))  # noqa: TRY400 (not its text)
+                logger.error("http.call_failed: %s", origin(error))  # noqa: TRY400 (not its text)
             return outcome
 
     def _request(

@@ -41,7 +41,7 @@ class SmtpClient:
         except Exception as error:  # noqa: BLE001 (whatever happens, the attempt needs an outcome)
             outcome = outcome_of_failure(error, sent=call.sent)
             if outcome.error_class == "internal":
-                logger.error("During a call: %s", origin(error))  # noqa: TRY400 (not its text)
+                logger.error("smtp.call_failed: %s", origin(error))  # noqa: TRY400 (not its text)
             return outcome
 
     def _send(self, envelope: Envelope, message: bytes, call: Call) -> Outcome:

@@ -103,7 +103,7 @@ class Site(HTTPServerConnectionDelegate):
         try:
             answer = await self._hook.post(place, headers, body)
         except Exception:
-            logger.exception("A delivery was not handled")
+            logger.exception("receiver.not_handled: a delivery was not handled")
             answer = _error(500, "the receiver failed; call again")
         if answer.delay:
             with suppress(TimeoutError):
@@ -163,7 +163,7 @@ async def _guard(connection: HTTP1Connection, answering: Coroutine[Any, Any, Non
     except TimeoutError:
         connection.close()
     except Exception:
-        logger.exception("A request was not answered")
+        logger.exception("receiver.not_answered: a request was not answered")
         connection.close()
 
 

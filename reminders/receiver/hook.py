@@ -83,7 +83,7 @@ class Hook:
         try:
             result = await self._commits.run(lambda: self._decide(place, message, body))
         except sqlite3.Error:
-            logger.exception("The store cannot be written")
+            logger.exception("receiver.not_stored: the store cannot be written")
             return self._refuse(_Refusal(503, "the store cannot be written; call again"), message)
         if isinstance(result, _Refusal):
             return self._refuse(result, message)

@@ -46,6 +46,10 @@ def procfile() -> dict[str, str]:
     return {name.strip(): command.strip() for name, _, command in lines}
 
 
+PAST_A_LEASE = 120.0
+"""Seconds within which what a killed scanner had leased goes on: its lease of 60 s, a tick, and a busy machine."""
+
+
 def wait_until(
     condition: Callable[[], Any], timeout: float, what: str | Callable[[], str], *, every: float = 0.05
 ) -> Any:

@@ -8,35 +8,41 @@ import time
 
 import pytest
 
-from acceptance.harness import Stack, wait_until
+from acceptance.harness import PAST_A_LEASE, Stack, wait_until
 from acceptance.scripted_receiver import ScriptedReceiver
 
 LOUD, RATE = 300, 40
 
 
-@pytest.mark.timeout(180)
+@pytest.mark.timeout(300)
 def test_a_tenant_is_paused_in_mid_drain_and_resumed_at_a_rate_while_scanners_are_killed(
     stack: Stack, receiver: ScriptedReceiver
 ) -> None:
     gate = threading.Event()
     receiver.answer = lambda key, call, body: 200 if gate.wait(60) else 500
-    stack.start("beat", "scanner", "worker", "alone", REMINDERS_SCAN_EVERY="5s")
+    # A call may stay open while the command starts on a busy machine, and spare processes may join meanwhile.
+    patient = {"REMINDERS_HTTP_DEADLINE": "40s", "REMINDERS_CLAIM": "60s", "REMINDERS_GRACE": "50s"}
+    stack.start("beat", "scanner", "worker", "alone", REMINDERS_SCAN_EVERY="5s", REMINDERS_IN_FLIGHT="64", **patient)
     stack.schedule(receiver.url, [f"r{n}" for n in range(LOUD)], tenant="loud")
-    receiver.wait_for(lambda r: len(r.calls) == 64, 40, "all threads are in mid-call")
+    receiver.wait_for(lambda r: len(r.calls) >= 32, 60, "many are in mid-call")
     said = json.loads(stack.cli("pause", "--tenant", "loud", "--reason", "rehearsal", "--json").stdout)
-    assert (said["open_claims"], said["created"]) == (64, True)
+    opened = said["open_claims"]
+    assert said["created"]
+    assert 32 <= opened < LOUD - RATE - 1
     stack.schedule(receiver.url, ["fresh"], tenant="quiet")
     gate.set()
     stack.lines["scanner"].kill_children()
-    held = {"delivered": 65, "held": LOUD - 64}
+    held = {"delivered": opened + 1, "held": LOUD - opened}
     wait_until(
-        lambda: stack.counts() == held, 60, lambda: f"what is paused is held, the rest delivered; have {stack.counts()}"
+        lambda: stack.counts() == held,
+        PAST_A_LEASE,
+        lambda: f"what is paused is held, the rest delivered; have {stack.counts()}",
     )
-    assert receiver.calls.total() == 65
+    assert receiver.calls.total() == opened + 1
     resumed_at = time.time()
     stack.cli("resume", said["id"], "--rate", f"{RATE}/s")
-    receiver.wait_for(lambda r: r.calls.total() > 65 + RATE, 40, "what was held is sent again")
+    receiver.wait_for(lambda r: r.calls.total() > opened + 1 + RATE, 40, "what was held is sent again")
     stack.lines["scanner"].kill_children()
-    stack.wait_all("delivered", LOUD + 1, 60)
+    stack.wait_all("delivered", LOUD + 1, PAST_A_LEASE)
     assert set(receiver.calls.values()) == {1}
-    assert max(at for at, _ in receiver.order) - resumed_at > (LOUD - 64 - 1) / RATE
+    assert max(at for at, _ in receiver.order) - resumed_at > (LOUD - opened - 1) / RATE

@@ -7,7 +7,7 @@ import threading
 
 import pytest
 
-from acceptance.harness import Stack, wait_until
+from acceptance.harness import PAST_A_LEASE, Stack, wait_until
 from acceptance.scripted_receiver import ScriptedReceiver
 
 LOUD = 250
@@ -19,7 +19,7 @@ def moded(stack: Stack, mode: str, *more: str) -> dict[str, object]:
     return found
 
 
-@pytest.mark.timeout(300)
+@pytest.mark.timeout(480)
 def test_from_live_to_shadow_in_mid_drain_and_live_again_with_kills(stack: Stack, receiver: ScriptedReceiver) -> None:
     gate = threading.Event()
     receiver.answer = lambda key, call, body: 200 if gate.wait(60) else 500
@@ -45,7 +45,9 @@ def test_from_live_to_shadow_in_mid_drain_and_live_again_with_kills(stack: Stack
     stack.schedule(receiver.url, ["fresh"], tenant="quiet")
     done = {"delivered": opened + 1, "shadowed": LOUD - opened}
     wait_until(
-        lambda: stack.counts() == done, 150, lambda: f"the rest is shadowed, others' are sent; have {stack.counts()}"
+        lambda: stack.counts() == done,
+        PAST_A_LEASE,
+        lambda: f"the rest is shadowed, others' are sent; have {stack.counts()}",
     )
     assert receiver.calls.total() == opened + 1
     assert stack.query("SELECT decision, count(*) FROM shadow_deliveries GROUP BY 1") == [("send", LOUD - opened)]
@@ -63,9 +65,13 @@ def test_from_live_to_shadow_in_mid_drain_and_live_again_with_kills(stack: Stack
     moded(stack, "off")
     stack.schedule(receiver.url, ["while off"], tenant="loud")
     stack.lines["scanner"].kill_children()
-    wait_until(lambda: stack.counts().get("held") == 1, 60, lambda: f"what is off is held; have {stack.counts()}")
+    wait_until(
+        lambda: stack.counts().get("held") == 1, PAST_A_LEASE, lambda: f"what is off is held; have {stack.counts()}"
+    )
     moded(stack, "live")
     wait_until(
-        lambda: stack.counts().get("delivered") == opened + 4, 60, lambda: f"and sent then; have {stack.counts()}"
+        lambda: stack.counts().get("delivered") == opened + 4,
+        PAST_A_LEASE,
+        lambda: f"and sent then; have {stack.counts()}",
     )
     assert set(receiver.calls.values()) == {1}

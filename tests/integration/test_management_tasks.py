@@ -103,14 +103,16 @@ def test_what_is_logged_names_who_and_how_many(stage, dead, caplog):
     with caplog.at_level(logging.INFO, logger="reminders.management_tasks"):
         run("redrive", **WORD, everything=True)
     (line,) = [record.getMessage() for record in caplog.records if record.name == "reminders.management_tasks"]
-    assert line == "review.redriven count=1 confirmed_late=0 stay=1 dry_run=False actor=ada"
+    assert line == "review.closed how=redriven count=1 confirmed_late=0 stay=1 dry_run=False actor=ada"
 
 
 def test_what_is_refused_is_logged_in_one_line(stage, dead, caplog):
     with pytest.raises(InvalidInput):
         run("discard", **WORD, tenent="acme")
     (record,) = [each for each in caplog.records if each.name == "reminders.management_tasks"]
-    assert record.getMessage().startswith("review.discard_refused: tenent: is no filter; there are ids, tenant, kind")
+    assert record.getMessage().startswith(
+        "task.refused about=review action=discard: tenent: is no filter; there are ids, tenant, kind"
+    )
     assert record.exc_info is None
 
 

@@ -72,7 +72,8 @@ def test_a_refusal_is_one_line(stage, caplog):
         run("pause", **WORD, tenent="acme")
     (record,) = [each for each in caplog.records if each.name == management_tasks.logger.name]
     assert (
-        record.getMessage() == "hold.pause_refused: tenent: is no filter; there are tenant, channel, kind, destination"
+        record.getMessage()
+        == "task.refused about=hold action=pause: tenent: is no filter; there are tenant, channel, kind, destination"
     )
 
 

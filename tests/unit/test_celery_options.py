@@ -14,7 +14,7 @@ from flower.utils.broker import Broker
 from kombu import Queue
 
 from reminders.broker import transport
-from reminders.celery_options import QUEUES, broker_url, options, split_tls
+from reminders.celery_options import QUEUES, broker_url, options, split_tls, tell_if_unverified
 from reminders.domain.errors import SettingsError
 from reminders.settings import Secret, Settings
 
@@ -159,13 +159,27 @@ def test_tls_is_verified_unless_the_address_says_otherwise(caplog):
     assert url == "rediss://h:1/0?client_name=x"
     assert tls == {"ssl_cert_reqs": ssl.CERT_REQUIRED, "ssl_ca_certs": "/etc/ca.pem"}
 
-    with caplog.at_level(logging.WARNING):
-        _, off = split_tls("rediss://h:1/0?ssl_cert_reqs=none")
-
+    _, off = split_tls("rediss://h:1/0?ssl_cert_reqs=none")
     assert off == {"ssl_cert_reqs": ssl.CERT_NONE, "ssl_check_hostname": False}
+    with caplog.at_level(logging.WARNING):
+        for other in (False, {"ssl_cert_reqs": ssl.CERT_REQUIRED}):
+            tell_if_unverified(other)
+        assert caplog.text == ""
+        tell_if_unverified(off)
     assert "certificate" in caplog.text
     with pytest.raises(SettingsError, match="required, optional or none"):
         split_tls("rediss://h:1/0?ssl_cert_reqs=maybe")
+
+
+def test_an_authority_of_ones_own_and_none_at_all(tmp_path):
+    ca = tmp_path / "ca.pem"
+    ca.write_text("certificates")
+    assert split_tls("rediss://h:1/0", str(ca))[1] == {"ssl_cert_reqs": ssl.CERT_REQUIRED, "ssl_ca_certs": str(ca)}
+    assert split_tls("rediss://h:1/0", "unverified")[1] == {"ssl_cert_reqs": ssl.CERT_NONE, "ssl_check_hostname": False}
+    assert split_tls("redis://h:1/0", "unverified")[1] is False
+    assert split_tls("rediss://h:1/0?ssl_cert_reqs=required", "unverified")[1] == {"ssl_cert_reqs": ssl.CERT_REQUIRED}
+    with pytest.raises(SettingsError, match="REMINDERS_REDIS_CA: there is no file"):
+        split_tls("rediss://h:1/0", "/nowhere/ca.pem")
 
 
 def test_tls_reaches_the_connection():

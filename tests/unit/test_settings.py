@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from reminders.domain.errors import SettingsError
-from reminders.settings import LATER_RELEASES, PREFIX, Secret, Settings, load
+from reminders.settings import PREFIX, Secret, Settings, load
 from reminders.settings_addresses import check_addresses
 
 SECRETS = {
@@ -155,16 +155,8 @@ def test_an_unknown_name_warns_with_the_nearest(caplog):
     assert "OTHER" not in caplog.text
 
 
-@pytest.mark.parametrize("name", sorted(LATER_RELEASES))
-def test_a_reserved_name_says_that_it_has_no_effect_yet(name, caplog):
-    with caplog.at_level(logging.WARNING):
-        load({PREFIX + name: "1"})
-    assert f"{PREFIX}{name} has no effect" in caplog.text
-
-
-def test_every_setting_can_be_set_and_none_is_both_known_and_reserved():
+def test_every_setting_can_be_set():
     known = {field.name.upper() for field in fields(Settings)}
-    assert not known & LATER_RELEASES
     for name in known - {"DATABASE_URL", "REDIS_URL", "EXTRAS"}:
         assert faults(**{name: "\x00"}) if name != "HOME" else True
 

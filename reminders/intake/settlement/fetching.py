@@ -132,5 +132,5 @@ def _tried(database: Database, file: StoredFile, failure: FetchFailed) -> Slice:
 
 def _refused(database: Database, file: StoredFile, reason: str) -> Slice:
     reason = " ".join(reason.split())[:500]
-    settlement_files.refuse(database, file.id, reason)
+    settlement_files.refuse(database, file.id, reason, told=True)
     return Slice("over", reason=reason)

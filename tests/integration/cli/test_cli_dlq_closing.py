@@ -213,9 +213,9 @@ def test_a_reason_is_needed_that_can_be_kept(run, stage, dead, action):
 @pytest.mark.parametrize(
     ("given", "said"),
     [
-        (["redrive", "no-id"], "ID: 'no-id' is no id"),
+        (["redrive", "no-id"], "ID: is no id"),
         (["discard", "--tenant", "\0"], "--tenant: contains a control character"),
-        (["discard", "--destination", "http://x"], "destination_id: 'http://x' is no id"),
+        (["discard", "--destination", "http://x"], "destination_id: is no id"),
         (["discard", "--older-than", "soon"], "older_than: 'soon' is no age"),
         (["redrive", "--all", "--rate", "fast"], "rate: 'fast' is no rate; write 10/s"),
         (["redrive", "--all", "--rate", "0/s"], "rate: '0/s' is no rate"),

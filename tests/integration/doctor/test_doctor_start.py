@@ -69,7 +69,7 @@ def test_servers_that_are_away_are_waited_for_with_growing_bounded_pauses(caplog
     readiness.await_(ask, "This line waits for Redis", pauses.append)
 
     assert pauses == [1.0, 2.0, 4.0, 8.0, 15.0, 15.0]
-    assert caplog.messages == ["ready.waiting: This line waits for Redis. Redis does not answer: refused"]
+    assert caplog.messages == ["readiness.waiting: This line waits for Redis. Redis does not answer: refused"]
 
 
 def start(scene: Scene, *argv: str, **environ: str) -> subprocess.Popen[str]:

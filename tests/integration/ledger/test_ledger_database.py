@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import psycopg2.errors
 import pytest
 
@@ -29,7 +31,7 @@ def prepared(own) -> set[str]:
 def test_a_statement_is_prepared_once_on_a_connection(own):
     for _ in range(3):
         PostgresScan(own).look(10)
-    assert prepared(own) == {"look"}
+    assert prepared(own) == {own.bound(LOOK).prepared_name}
 
 
 def test_behind_a_pooler_that_hands_out_another_server_connection_plain_sql_is_used(world, own):
@@ -47,8 +49,29 @@ def test_behind_a_pooler_that_hands_out_another_server_connection_plain_sql_is_u
 
 def test_behind_a_pooler_that_still_has_the_statement_of_somebody_else_plain_sql_is_used(world, own):
     with own.transaction() as connection, connection.cursor() as cursor:
-        cursor.execute("PREPARE look AS SELECT 1")
+        cursor.execute(f"PREPARE {own.bound(LOOK).prepared_name} AS SELECT 1")
     assert PostgresScan(own).look(10).due == 0
+
+
+def test_behind_a_pooler_what_another_release_or_schema_has_prepared_is_not_run(world, own):
+    """A pooler in transaction mode may let each statement go to another server connection, where others have prepared theirs."""
+    made = world.schedule()
+    scan = PostgresScan(own)
+    assert scan.look(10).due == 1
+    mine = own.bound(LOOK)
+    others = [
+        replace(mine, sql=f"{mine.sql} LIMIT 0"),
+        LOOK.in_schema("another"),
+        replace(mine, sql=f"SELECT 7 {mine.sql[7:]}"),
+    ]
+    names = {mine.prepared_name, *(each.prepared_name for each in others)}
+    assert len(names) == 4
+    assert all(each.startswith("look_") and len(each) < 64 for each in names)
+    with own.transaction() as connection, connection.cursor() as cursor:
+        cursor.execute("DEALLOCATE ALL")
+        cursor.execute("PREPARE look (timestamptz, integer) AS SELECT 1")
+    assert scan.look(10).due == 1
+    assert made.status == "pending"
 
 
 def test_no_setting_stays_on_a_connection_of_the_pool(own):

@@ -36,7 +36,7 @@ def test_a_destination_that_is_gone_is_told_of_once(world, caplog):
     )
     assert (told.reason, told.seen_at) == ("HTTP 410: moved away", None)
     assert [each.message.split(":")[0] for each in caplog.records] == [
-        f"notice.new kind=destination_gone notice={told.id} channel=log destination={PLACE}"
+        f"notice.new kind=destination_gone notice={told.id} channel=log destination={PLACE} times=1"
     ]
 
 
