@@ -40,6 +40,8 @@ class KnownCap:
     per_second: float | None
     burst: int
     concurrent: int | None
+    lets_go: bool = False
+    """Whether it is the rate of a drain, or of a resume: what it refuses is held again, and let go by its age."""
 
 
 @dataclass(frozen=True, slots=True)

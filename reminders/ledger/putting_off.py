@@ -14,6 +14,7 @@ from reminders.ledger.database import Database
 from reminders.ledger.holding import SPREAD
 from reminders.ledger.rate_rules import uncalled
 from reminders.ledger.statement import Statement
+from reminders.ledger.taking_back import HOLD_AGAIN_IF_LET_GO
 from reminders.pipeline.admission import UNCALLED
 
 MAX_WAIT = 72 * 3600.0
@@ -95,4 +96,9 @@ class PostgresTurns:
             max_wait=self._max_wait,
         )
         # Else it has moved on meanwhile, or somebody holds the row: then its deadline brings it back.
+        return str(rows[0][0]) if rows else "busy"
+
+    def hold_again(self, reminder_id: UUID, delivery_key: str, refused: Refused, caps: Sequence[UUID]) -> str:
+        given = {"now": self._now, "id": str(reminder_id), "key": delivery_key, "pause": str(refused.cap)}
+        rows = self._db.fetch(HOLD_AGAIN_IF_LET_GO, **given, rates=[str(each) for each in caps])
         return str(rows[0][0]) if rows else "busy"

@@ -261,7 +261,7 @@ class PostgresScan:
         return end_given_up(self._db, limit, self._window, self._now)
 
     def release_held(self, limit: int) -> int:
-        found = release_held(self._db, limit, self._now)
+        found = release_held(self._db, limit, self._now, self._dispatcher.dispatcher)
         finish_drains(self._db, self._now)
         return found
 
