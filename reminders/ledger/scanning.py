@@ -239,7 +239,7 @@ class PostgresScan:
         young = self._young if crowded else None
         return within_limits(self._db, messages, token, now=self._now, max_wait=self._max_wait, young=young)
 
-    def hurry(self, limit: int) -> tuple[int, bool]:
+    def hurry(self, limit: int) -> tuple[int, float | None]:
         return hurry(self._db, limit, self._now)
 
     def mark_published_if_leased(self, ids: Sequence[UUID], token: UUID, deadline: float) -> list[UUID]:

@@ -182,11 +182,16 @@ class Scan:
             logger.warning("scan.messages_lost count=%d: published, but no longer on the broker; sent again", woken)
 
     def _hurried(self, look: Look, limit: int) -> Look:
-        """The look anew, if caps had turns to give to what waits; and the next one soon, while a call's end would be a turn."""
-        woken, by_calls = self.ledger.hurry(limit)
+        """The look anew, if caps had turns to give to what waits; and the next one when they may have others."""
+        woken, seconds = self.ledger.hurry(limit)
         # Crash here: rows due now instead of later.
         found = self.ledger.look(limit + 1) if woken else look
-        return replace(found, seconds_to_next=SHORTEST_PAUSE) if by_calls else found
+        if seconds is None:
+            return found
+        return replace(
+            found,
+            seconds_to_next=min(seconds, LONGEST_PAUSE if found.seconds_to_next is None else found.seconds_to_next),
+        )
 
     def _release_held(self, limit: int) -> None:
         found = self.ledger.release_held(limit)
