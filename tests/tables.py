@@ -14,7 +14,7 @@ TABLES = (
     "reconciliation_file_pages", "reconciliation_files",
     "settlement_lines", "reconciliation_rejects", "reconciliation_run_sums", "reconciliation_run_payouts",
     "reconciliation_run_groups", "reconciliation_run_decisions", "reconciliation_decisions", "reconciliation_runs", "settlement_sources",
-    "rate_tails", "rates",
+    "rate_tails", "rates", "dispatchers",
     "erasures", "erasure_key", "retention_policies",
 )  # fmt: skip
 _LARGE = """SELECT count(*) FROM pg_class

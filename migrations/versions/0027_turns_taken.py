@@ -3,7 +3,7 @@
 from reminders.ledger.migration_steps import build_index, run, run_folder
 
 revision = "0027"
-down_revision = "0022"
+down_revision = "0024"
 branch_labels = None
 depends_on = None
 

@@ -9,6 +9,7 @@ from uuid import UUID
 
 from reminders.domain.slow_calls import SLOW_AFTER
 from reminders.ledger.database import Database
+from reminders.ledger.dispatchers import SAYS, SEEN
 from reminders.ledger.draining import finish_drains
 from reminders.ledger.ending import DEDUP_WINDOW, end_given_up
 from reminders.ledger.leasing import IN_FLIGHT, LANES_WITH_DUE_WORK, LEASE, LEASE_FROM_LANES, SET_ASIDE, T, leased
@@ -136,13 +137,14 @@ RETURNING 1
 # comes has a row of its own: the other one tells whether beat lives.
 RECORD_TICK = Statement(
     "record_tick",
-    """
-INSERT INTO {s}.ticks AS t (name, last_at, taken, dropped)
+    f"""
+WITH seen AS ({SEEN})
+INSERT INTO {{s}}.ticks AS t (name, last_at, taken, dropped)
 VALUES (:name, clock_timestamp(), :taken, :dropped)
 ON CONFLICT (name) DO UPDATE SET last_at = EXCLUDED.last_at, taken = t.taken + EXCLUDED.taken, dropped = t.dropped + EXCLUDED.dropped
 RETURNING 1
 """,
-    {"name": "text", "taken": "integer", "dropped": "integer"},
+    {"name": "text", "taken": "integer", "dropped": "integer", **SAYS},
 )
 
 
@@ -171,6 +173,7 @@ class PostgresScan:
         self._window = window
         self._max_wait = max_wait
         self._young = claim - SLOW_AFTER
+        self._claim = claim
 
     def look(self, limit: int) -> Look:
         given = {"now": self._now, "limit": limit, "young": self._young, **self._me}
@@ -272,8 +275,9 @@ class PostgresScan:
         return repair_transaction(self._db, limit, self._now)
 
     def record_tick(self, *, taken: int = 0, dropped: int = 0, by_beat: bool = True) -> None:
-        """Count wake-ups: beat's, or those that a scanner sent itself."""
-        self._db.fetch(RECORD_TICK, name="scan_due" if by_beat else "watch", taken=taken, dropped=dropped)
+        """Count wake-ups: beat's, or those that a scanner sent itself; and note that its dispatcher runs."""
+        given = {"taken": taken, "dropped": dropped, "claim": self._claim, **self._me}
+        self._db.fetch(RECORD_TICK, name="scan_due" if by_beat else "watch", **given)
 
 
 def _texts(ids: Sequence[UUID]) -> list[str]:

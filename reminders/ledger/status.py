@@ -11,6 +11,7 @@ from psycopg2.errors import CheckViolation
 from reminders.domain.states import ReminderStatus
 from reminders.domain.tenants import MODES
 from reminders.ledger.database import Database
+from reminders.ledger.dispatchers import away
 from reminders.ledger.draining import drains
 from reminders.ledger.pausing import pauses
 from reminders.ledger.rates import rates
@@ -95,7 +96,8 @@ def ledger_status(database: Database, now: datetime | None = None, *, scan_every
     a pause holds that has not ended. `last_tick_at` and `dropped_ticks` are beat's alone; `beat_ticks` says whether the last one is at most `PERIODS` of
     `scan_every` (seconds, beat's period) ago. `quiet` counts those of the pending ones that wait for the end of their users' quiet hours. `pauses` are `Pause` objects: those that are active or still hold something; `drains` are those under way, `rates` the caps in
     force. What waits for a turn, or is worked off by a drain or a resume, counts as due since it was. `breakers_open` counts the half open ones too.
-    `tenants` counts those that the ledger has met by their modes, `dispatchers` by whose they are.
+    `tenants` counts those that the ledger has met by their modes, `dispatchers` by whose they are; `dispatchers_away` are those of them that
+    nobody has been seen to run of late.
     """
     found = database.fetch(STATUS, now=now)[0]
     counts, oldest, in_flight, last_tick, tick_age, dropped, letters, notices, quiet, breakers, waiting = found
@@ -117,6 +119,7 @@ def ledger_status(database: Database, now: datetime | None = None, *, scan_every
         "pauses": pauses(database),
         "tenants": {mode: modes.get(mode, 0) for mode in MODES},
         "dispatchers": dispatchers,
+        "dispatchers_away": away(database, dispatchers, scan_every=scan_every),
         "drains": drains(database),
         "rates": rates(database),
     }

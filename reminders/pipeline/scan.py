@@ -186,12 +186,8 @@ class Scan:
         woken, seconds = self.ledger.hurry(limit)
         # Crash here: rows due now instead of later.
         found = self.ledger.look(limit + 1) if woken else look
-        if seconds is None:
-            return found
-        return replace(
-            found,
-            seconds_to_next=min(seconds, LONGEST_PAUSE if found.seconds_to_next is None else found.seconds_to_next),
-        )
+        pauses = [each for each in (seconds, found.seconds_to_next) if each is not None]
+        return replace(found, seconds_to_next=min(pauses, default=None))
 
     def _release_held(self, limit: int) -> None:
         found = self.ledger.release_held(limit)

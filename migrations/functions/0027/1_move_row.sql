@@ -1,5 +1,3 @@
--- Moving one reminder, by `reschedule` and `snooze`.
-
 -- `said` is why it was not moved, of `kind` 'missing', 'refused' or 'invalid' (then `field` names what is). With `put_off` it
 -- is a snooze: `to_due`, or what is due or overdue now and `by` later; it never revives, and its expiry stays.
 CREATE OR REPLACE FUNCTION {s}.move_row(
@@ -12,7 +10,7 @@ DECLARE
 BEGIN
     PERFORM {s}.lock_rows(ARRAY[wanted]);
     SELECT r.status, d.status AS live, r.due_at, r.zone, r.expires_at, r.version, r.delivery_key, r.identity_key,
-           n.uncertain_since IS NOT NULL AS uncertain, r.status = 'delivered' OR n.confirmed_late_at IS NOT NULL AS sent
+           r.erased_at, n.uncertain_since IS NOT NULL AS uncertain, r.status = 'delivered' OR n.confirmed_late_at IS NOT NULL AS sent
     INTO found
     FROM {s}.reminders r
     LEFT JOIN {s}.due d ON d.id = r.id
@@ -20,6 +18,8 @@ BEGIN
     WHERE r.id = wanted;
     IF found.status IS NULL THEN
         RETURN {s}.not_moved('missing', NULL, {s}.missing(wanted));
+    ELSIF found.erased_at IS NOT NULL THEN
+        RETURN {s}.not_moved('refused', NULL, format('reminder %s was erased: nobody knows any more where to send it', wanted));
     ELSIF found.sent THEN
         RETURN {s}.not_moved('refused', NULL, format('reminder %s is already delivered; schedule another one, with its own slot', wanted));
     ELSIF found.live = 'sending' THEN
