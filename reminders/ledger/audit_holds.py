@@ -33,7 +33,6 @@ WHERE d.status = 'held' AND (z.id IS NULL OR z.tenant_id <> r.tenant_id OR z.cha
         "Once a pause has ended, the scan lets go what it held: the next of it within the grace after its turn, if turns are taken.",
         "live",
         f"""
-WITH t AS (SELECT CAST(:now AS timestamptz) AS now)
 SELECT d.id, d.delivery_key, 'held by ' || z.id || ', which ended at ' || z.ended_at || '; let go was last at ' ||
        COALESCE(z.released_at::text, 'no time')
 FROM {{s}}.due d JOIN {{s}}.pauses z ON z.id = d.hold_id

@@ -13,8 +13,8 @@ from reminders.ledger.tenant_registry import ALONE
 AHEAD = 10.0
 """Seconds ahead for which turns are given out at a rate: a later word on the rate is heeded within it."""
 
-GOING = f"(d.status IN ('leased', 'published') OR d.status = 'pending' AND d.wake_at <= (SELECT now FROM t) + interval '{AHEAD} seconds')"
-"""Of a row `d` that was let go: whether it is on its way by its turn, and not put off beyond that."""
+GOING = "(d.status IN ('leased', 'published') OR d.status = 'pending' AND d.wake_at = d.let_go_at)"
+"""Of a row `d` that was let go: whether it has its turn, or is on its way; not so what was put off since, as its place is held."""
 
 # Held rows say which pauses there are to ask about, so a row that was held by a look older than its pause's end is found
 # as well as any; without held rows it is one look into an empty index. The pause's own row is locked first: two scans
@@ -76,6 +76,7 @@ WITH RECURSIVE t AS MATERIALIZED (SELECT COALESCE(:now, clock_timestamp()) AS no
         due_since = CASE WHEN turns.other_id IS NOT NULL OR turns.at_rate THEN turns.due_since END,
         wait_left = CASE WHEN turns.other_id IS NOT NULL THEN d.wait_left END,
         wake_at = CASE WHEN turns.other_id IS NULL THEN LEAST(turns.turn, turns.turn + turns.wait_left, turns.expires_at) END,
+        let_go_at = LEAST(turns.turn, turns.turn + turns.wait_left, turns.expires_at),
         give_up_at = CASE WHEN turns.other_id IS NULL THEN LEAST(turns.turn + turns.wait_left, turns.expires_at) ELSE d.give_up_at END
     FROM turns WHERE d.id = turns.id
 ), budget AS (

@@ -111,6 +111,20 @@ def test_while_workers_are_away_no_more_turns_are_given_and_then_the_rate_is_kep
     assert drain_of_scope(world.database, LOUD).held == 259 - 8
 
 
+def test_what_is_put_off_after_its_turn_holds_up_none_of_the_others(world):
+    burst(world, "loud", 100, age=3600)
+    drain(world, rate=4.0)
+    world.published()
+    world.scanning(now=world.lapse(1.0)).once()
+    # As what goes to a place that hangs, or whose breaker is half open, is put off for some seconds, again and again.
+    world.sql("UPDATE reminders.due SET status = 'pending', wake_at = %s WHERE let_go_by IS NOT NULL", world.lapse(6.0))
+    assert drain_of_scope(world.database, LOUD).going == 0
+    world.scanning(now=world.lapse(2.0)).once()
+    found = drain_of_scope(world.database, LOUD)
+    assert found.going >= 4
+    assert found.held == 100 - 41 - found.going
+
+
 def test_what_a_full_rate_refuses_is_held_again_and_let_go_before_what_is_younger(world):
     made = burst(world, "loud", 30, age=3600)
     drained = drain(world, rate=1.0)
