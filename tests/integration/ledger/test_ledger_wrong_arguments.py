@@ -106,9 +106,10 @@ def standing(world):
 
 def contents(connection):
     with connection.cursor() as cursor:
-        hashed = "SELECT md5(string_agg(t::text, ' ' ORDER BY t::text)) FROM reminders.{} t"
+        hashed = "SELECT '{0}', md5(string_agg(t::text, ' ' ORDER BY t::text)) FROM reminders.{0} t"
         cursor.execute(" UNION ALL ".join(f"({hashed.format(table)})" for table in TABLES))
-        return cursor.fetchall()
+        # Of so many tables, Postgres gives the rows in any order.
+        return dict(cursor.fetchall())
 
 
 @pytest.mark.parametrize(("function", "given", "name"), EACH)
