@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import os
 import secrets
 import socket
@@ -26,6 +27,7 @@ from reminders.ledger import known, shutdowns
 from reminders.ledger.allowed_places import KeptAllowedPlaces
 from reminders.ledger.claiming import PostgresClaims
 from reminders.ledger.database import DATABASE_AWAY, Database
+from reminders.ledger.dispatchers import claim_of_scanners
 from reminders.ledger.finalizing import PostgresFinalize
 from reminders.ledger.keyring import Keyring
 from reminders.ledger.own_secrets import PostgresSecrets
@@ -49,6 +51,8 @@ from reminders.pipeline.shadow import Shadow
 from reminders.providers import registry
 from reminders.providers.signing import derive_secret
 from reminders.settings import Secret, Settings, load
+
+logger = logging.getLogger(__name__)
 
 DATABASE_FAULTS: tuple[type[Exception], ...] = (*DATABASE_AWAY, PoolTimeout)
 """Our own faults before a claim commits: Postgres down, restarting, out of connections; a deadlock, a lock time-out."""
@@ -254,6 +258,12 @@ def own_secrets_of(settings: Settings, db: Database) -> OwnSecrets:
 def admission_of(settings: Settings, db: Database, *, worker: str) -> Admission:
     """The deliver stage of one worker process, under caps."""
     turns = PostgresTurns(db, max_wait=settings.max_wait)
+    scanners = claim_of_scanners(db, settings.dispatcher)
+    if scanners is not None and scanners != settings.claim:
+        logger.warning(
+            "worker.claims_differ: REMINDERS_CLAIM is %g s here and %g s for the scanners, which know slow calls by it; set it alike",
+            settings.claim, scanners,
+        )  # fmt: skip
     return Admission(deliver_of(settings, db, worker=worker), KeptRates(db), RedisTokens(settings), turns)
 
 

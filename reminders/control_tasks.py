@@ -21,6 +21,7 @@ from reminders.domain.request import checked_text
 from reminders.domain.tenants import MODES, Mode
 from reminders.ledger import rates
 from reminders.ledger.cohorts import checked_cohort
+from reminders.ledger.dispatchers import away
 from reminders.ledger.draining import begin_drain, stop_drain
 from reminders.ledger.pausing import read_ids, read_scope
 from reminders.ledger.review import checked_words, read_rate
@@ -145,16 +146,18 @@ def handover(
             raise InvalidInput("everything", "goes with neither tenant nor cohort")
         if not isinstance(to, str):
             raise InvalidInput("to", "must be text: the REMINDERS_DISPATCHER of another installation")
+        settings = load()
         moved = hand_over(
             bootstrap.database(),
             Wanted() if everything is True else _wanted(tenant, cohort),
             to,
             actor=actor,
             reason=reason,
-            dispatcher=bootstrap.dispatcher_of(load()),
+            dispatcher=bootstrap.dispatcher_of(settings),
         )
     logger.info("tenant.handed_over tenants=%d changed=%d open_claims=%d actor=%s", *_counts(moved), actor)
-    return {"dispatcher": to, **moved.fields(), "woken": moved.woken}
+    running = not away(bootstrap.database(), [to], scan_every=settings.scan_every)
+    return {"dispatcher": to, **moved.fields(), "woken": moved.woken, "running": running}
 
 
 @by_an_operator(name="reminders.shadow_release")

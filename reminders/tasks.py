@@ -64,8 +64,8 @@ def deliver(*arguments: Any, **named: Any) -> str:
         return bootstrap.deliver()(reminder_id, key, _caps(given.get("caps")))
 
 
-MOST_CAPS = 3
-"""A destination's, a tenant's and a channel's."""
+MOST_CAPS = 4
+"""A destination's, a tenant's and a channel's, and a drain's rate."""
 
 
 def _caps(given: object) -> list[UUID]:

@@ -14,7 +14,7 @@ TABLES = (
     "reconciliation_file_pages", "reconciliation_files",
     "settlement_lines", "reconciliation_rejects", "reconciliation_run_sums", "reconciliation_run_payouts",
     "reconciliation_run_groups", "reconciliation_run_decisions", "reconciliation_decisions", "reconciliation_runs", "settlement_sources",
-    "rate_tails", "rates", "totals", "slo_days", "counted_up_to",
+    "rate_tails", "rates", "totals", "slo_days", "counted_up_to", "dispatchers",
     "erasures", "erasure_key", "retention_policies",
     "quarantines",
 )  # fmt: skip

@@ -3,7 +3,7 @@
 from reminders.ledger.migration_steps import build_index, run
 
 revision = "0026"
-down_revision = "0024"
+down_revision = "0025"
 branch_labels = None
 depends_on = None
 

@@ -20,7 +20,7 @@ import redis
 
 from reminders.broker.link import BrokerAway, Link
 from reminders.celery_options import KEY_PREFIX
-from reminders.domain.turns import KnownCap, Refused, capacity
+from reminders.domain.turns import KnownCap, Refused, bucket_size
 from reminders.settings import Settings
 
 logger = logging.getLogger(__name__)
@@ -47,7 +47,7 @@ for i = 1, #KEYS / 2 do
   if most > 0 then
     redis.call('ZREMRANGEBYSCORE', calls, '-inf', now)
     if redis.call('ZCARD', calls) >= most and not redis.call('ZSCORE', calls, ARGV[1]) then
-      return {i, '%(calls_again)s'}
+      return {i, '%(calls_again)s', '0'}
     end
   end
   if rate > 0 then
@@ -59,7 +59,7 @@ for i = 1, #KEYS / 2 do
       local turn = math.max(now + (1 - tokens) / rate, tonumber(had[3] or '0'))
       redis.call('HSET', bucket, 'tokens', tostring(tokens), 'at', string.format('%%.6f', now), 'queue', string.format('%%.6f', turn + 1 / rate))
       redis.call('EXPIRE', bucket, math.ceil(math.max(%(kept_for)d, 2 * size / rate)))
-      return {i, string.format('%%.6f', turn - now)}
+      return {i, string.format('%%.6f', turn - now), string.format('%%.6f', (1 - tokens) / rate)}
     end
     left[i] = tokens
   end
@@ -75,7 +75,7 @@ for i = 1, #KEYS / 2 do
     redis.call('EXPIRE', KEYS[2 * i], math.ceil(tonumber(ARGV[2]) + 60))
   end
 end
-return {0, '0'}
+return {0, '0', '0'}
 """ % {"calls_again": CALLS_AGAIN, "kept_for": KEPT_FOR}  # noqa: UP031 - braces are Lua's
 
 # ARGV: who, and 1 where the tokens go back too, since no claim was taken for them.
@@ -108,16 +108,16 @@ class RedisTokens:
             for cap in caps
             for number in (
                 cap.per_second or 0,
-                capacity(cap.per_second, cap.burst) if cap.per_second else 0,
+                bucket_size(cap.per_second, cap.burst) if cap.per_second else 0,
                 cap.concurrent or 0,
             )
         ]
         try:
-            place, wait = self._run(TAKE, caps, [str(holder), seconds, *numbers])
+            place, wait, token_in = self._run(TAKE, caps, [str(holder), seconds, *numbers])
         except BrokerAway as error:
             logger.warning("tokens.away: what is capped waits: %s", str(error).partition("\n")[0])
             return Refused(caps[0].id, AWAY_AGAIN)
-        return Refused(caps[place - 1].id, float(wait)) if place else None
+        return Refused(caps[place - 1].id, float(wait), float(token_in)) if place else None
 
     def give_back(self, caps: Sequence[KnownCap], holder: UUID, *, unused: bool) -> None:
         """The call is over; or, `unused`, none was made, and the tokens go back. Never raises: places end by themselves."""

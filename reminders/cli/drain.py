@@ -95,11 +95,11 @@ def _watch(database: Database, scope: PauseScope, found: Drain, *, as_json: bool
     """Look on until it is done or stopped. Nothing of the drain depends on it."""
     pause = threading.Event()
     looks = 0
-    while found.drained_at is None and found.stopped_at is None and found.left:
+    while found.drained_at is None and found.stopped_at is None and (found.left or found.going):
         pause.wait(LOOK_EVERY)
         looks += 1
         found = drain_of_scope(database, scope)
-        if looks % TELL_EVERY == 0 and found.left:
+        if looks % TELL_EVERY == 0 and (found.left or found.going):
             _tell(found, as_json=as_json)
     if looks:
         _tell(found, as_json=as_json)
@@ -115,10 +115,10 @@ def _tell(found: Drain, *, as_json: bool) -> None:
 
 def _words(found: Drain) -> str:
     now = datetime.now(UTC)
-    if found.drained_at is not None or not found.left:
-        return "drained; the last have their turns within seconds" if found.drained_at is None else "drained"
     late = f", the oldest {(now - found.oldest_since).total_seconds():,.0f} s late" if found.oldest_since else ""
-    left = f"{found.left:,} left{late}"
+    if found.drained_at is not None or not found.left:
+        return f"the last {found.going:,} have their turns{late}" if found.going else "drained"
+    left = f"{found.left:,} left" + (f", {found.going:,} more have their turns" if found.going else "") + late
     if found.stopped_at is not None:
         return f"stopped, {left}; they stay held until --rate is said again, or `reminders resume {found.id}`"
     eta = found.eta_seconds(now) or 0.0

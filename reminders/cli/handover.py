@@ -10,6 +10,7 @@ from reminders.cli.printing import for_people, print_json
 from reminders.cli.session import session
 from reminders.cli.tenant_mode import read_wanted, tell_open_claims
 from reminders.cli.values import json_option
+from reminders.ledger.dispatchers import away
 from reminders.ledger.tenant_moves import Wanted, hand_over
 
 
@@ -55,8 +56,12 @@ def handover(
             reason=reason,
             dispatcher=dispatcher_of(ledger.settings),
         )
+        running = not away(ledger.database, [name], scan_every=ledger.settings.scan_every)
+    if not running:
+        told = f"warning: no scanner of dispatcher {name} has been seen of late; until one runs, nothing of these tenants is sent"
+        click.echo(for_people(told), err=True)
     if as_json:
-        print_json({"dispatcher": name, **moved.fields(), "woken": moved.woken})
+        print_json({"dispatcher": name, **moved.fields(), "woken": moved.woken, "running": running})
         return
     print(for_people(f"{len(moved.tenants):,} tenants belong to {name}, {len(moved.changed):,} of them from now on"))
     if moved.woken:

@@ -127,6 +127,7 @@ def _print_for_people(found: dict[str, Any]) -> None:
             ("held", f"{found['held']:,}"),
             *pauses_for_people(found["pauses"]),
             ("tenants", _tenants_for_people(found)),
+            ("nobody runs", _away_for_people(found["dispatchers_away"])),
             *drains_for_people(found["drains"]),
             *rates_for_people(found["rates"]),
             (
@@ -160,6 +161,13 @@ def _tenants_for_people(found: dict[str, Any]) -> str | None:
     told = [_listed(modes, "{count:,} {name}")] if modes["off"] or modes["shadow"] else []
     told += [_listed(dispatchers, "{count:,} of {name}")] if len(dispatchers) > 1 else []
     return "; ".join(told) or None
+
+
+def _away_for_people(away: list[str]) -> str | None:
+    """The dispatchers that have tenants and no scanner."""
+    if not away:
+        return None
+    return f"{', '.join(away)}: their tenants wait. Start a scanner with REMINDERS_DISPATCHER={away[0]}, or `reminders handover`"
 
 
 def _reconciliation_for_people(found: dict[str, Any] | None) -> str | None:

@@ -60,7 +60,7 @@ def read_previous(lines: Lines) -> Previous:
     found.instant = "sent_at" if "sent_at" in there else "due_at"
     for line, values in taken:
         try:
-            key = tuple(str(values.get(part, "")) for part in found.parts)
+            key = tuple(_text(values, part) for part in found.parts)
             found.entries.append((key, _instant(values, found.instant)))
         except InvalidInput as error:
             found.rejects.append(Reject(line, error.field, error.reason))
@@ -68,10 +68,21 @@ def read_previous(lines: Lines) -> Previous:
 
 
 def check_columns(names: Collection[str]) -> None:
-    """Raise `InvalidInput` unless the columns say who is told, and when."""
+    """Raise `InvalidInput` unless the columns say who is told, and when, each once."""
+    for name in (*PARTS, *INSTANTS, "zone"):
+        if list(names).count(name) > 1:
+            raise InvalidInput(name, "is given twice in the header line")
     for needed in (_NAMING, INSTANTS):
         if not any(name in names for name in needed):
             raise InvalidInput(needed[0], f"has no column, nor has {needed[1]}; one of the two is needed to compare")
+
+
+def _text(values: Values, part: str) -> str:
+    """What a column says, as it would be compared; a number of JSON is the text that it is written as."""
+    value = values.get(part, "")
+    if isinstance(value, bool) or not isinstance(value, str | int):
+        raise InvalidInput(part, "must be text, or a whole number")
+    return str(value)
 
 
 def _instant(values: Values, column: str) -> datetime:

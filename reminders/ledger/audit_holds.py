@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from reminders.ledger.audit_check import Check
 from reminders.ledger.pause_rules import ALIKE
+from reminders.ledger.releasing import GOING
 
 HOLDS: tuple[Check, ...] = (
     Check(
@@ -29,7 +30,7 @@ WHERE d.status = 'held' AND (z.id IS NULL OR z.tenant_id <> r.tenant_id OR z.cha
     ),
     Check(
         "held_after_resume",
-        "Once a pause has ended, the scan lets go what it held: the next of it within the grace after its turn.",
+        "Once a pause has ended, the scan lets go what it held: the next of it within the grace after its turn, if turns are taken.",
         "live",
         f"""
 SELECT d.id, d.delivery_key, 'held by ' || z.id || ', which ended at ' || z.ended_at || '; let go was last at ' ||
@@ -39,7 +40,9 @@ CROSS JOIN LATERAL (
     SELECT max(GREATEST(y.next_at, y.released_at)) AS latest FROM {{s}}.pauses y
     WHERE y.ended_at IS NOT NULL AND (y.paused_at, y.id) < (z.paused_at, z.id) AND {ALIKE}
 ) first
-WHERE d.status = 'held' AND z.stopped_at IS NULL AND GREATEST(z.ended_at, z.next_at, z.released_at, first.latest) <= :stale""",
+WHERE d.status = 'held' AND z.stopped_at IS NULL AND GREATEST(z.ended_at, z.next_at, z.released_at, first.latest) <= :stale
+  AND NOT EXISTS (SELECT 1 FROM {{s}}.due d JOIN {{s}}.pauses y ON y.id = d.let_go_by
+                  WHERE {GOING} AND (y.paused_at, y.id) <= (z.paused_at, z.id) AND {ALIKE})""",
         "Does a scanner run (`reminders status`)? `reminders scan` lets it go now; if it does not, somebody's open "
         "transaction holds the row or the pause (`pg_stat_activity`).",
     ),

@@ -46,7 +46,7 @@ held AS MATERIALIZED (
     WHERE {MAY_CALL} AND NOT {ENDS} AND NOT {HELD} AND NOT {PAUSED} AND NOT {QUIET}
 ), moved AS (
     UPDATE {{s}}.due d
-    SET status = 'sending', wake_at = (SELECT now FROM t) + make_interval(secs => :seconds)
+    SET status = 'sending', wake_at = (SELECT now FROM t) + make_interval(secs => :seconds), let_go_by = NULL, due_since = NULL
     FROM r WHERE d.id = r.id
     RETURNING d.id
 ), delivery AS (

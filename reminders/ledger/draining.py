@@ -18,9 +18,10 @@ from reminders.domain.identity import uuid7
 from reminders.domain.pauses import PauseScope
 from reminders.ledger.database import Database
 from reminders.ledger.pause_rules import FITS
-from reminders.ledger.releasing import AHEAD
+from reminders.ledger.releasing import AHEAD, GOING
 from reminders.ledger.review import checked_words
 from reminders.ledger.statement import Statement
+from reminders.ledger.taking_back import take_back_turns
 
 _SCOPE = {"tenant": "text", "destination": "uuid"}
 _OPEN_OF_SCOPE = """z.drain_until IS NOT NULL AND z.drained_at IS NULL AND z.channel IS NULL AND z.kind IS NULL
@@ -72,33 +73,39 @@ ORDER BY z.drained_at IS NULL DESC, z.paused_at DESC LIMIT 1
     _SCOPE,
 )
 
+# The pause that holds exactly this; or one that has ended and still lets go what it held.
 PAUSED_OF_SCOPE = Statement(
     "drain_paused",
     """
-SELECT z.id::text FROM {s}.pauses z
-WHERE z.ended_at IS NULL AND z.channel IS NULL AND z.kind IS NULL
+SELECT z.id::text, z.ended_at IS NOT NULL FROM {s}.pauses z
+WHERE (z.ended_at IS NULL OR z.drain_until IS NULL AND EXISTS (SELECT 1 FROM {s}.due d WHERE d.hold_id = z.id)) AND z.channel IS NULL AND z.kind IS NULL
   AND z.tenant_id IS NOT DISTINCT FROM :tenant AND z.destination_id IS NOT DISTINCT FROM :destination
-LIMIT 1
+ORDER BY z.ended_at IS NOT NULL LIMIT 1
 """,
     _SCOPE,
 )
 
-# What is laid aside, and what is still to be: due since before the drain began, and not on its way. What has a turn is let
-# go, and waits for some seconds at most. The longest wait is by the time a reminder was due, or its retry.
+# What is laid aside; what is still to be: due since before the drain began, and not on its way; and what has its turn, and has not
+# been called yet. The longest wait is by the time a reminder was due, or its retry.
 LIST = Statement(
     "list_drains",
     f"""
 WITH t AS MATERIALIZED (SELECT clock_timestamp() AS now)
 SELECT z.id::text, z.tenant_id, z.destination_id::text, z.rate, z.ended_by, z.ended_reason, z.paused_at, z.drain_until, z.stopped_at,
-       z.drained_at, held.number, found.number, LEAST(held.since, found.since),
+       z.drained_at, held.number, found.number, going.number, LEAST(held.since, found.since, going.since),
        CASE WHEN z.next_at > (SELECT now FROM t) THEN z.next_at END
 FROM {{s}}.pauses z
 CROSS JOIN LATERAL (
-    SELECT count(*) AS number, min(d.held_at) AS since FROM {{s}}.due d WHERE d.hold_id = z.id
+    SELECT count(*) AS number, min(COALESCE(d.due_since, d.held_at)) AS since FROM {{s}}.due d WHERE d.hold_id = z.id
 ) held
 CROSS JOIN LATERAL (
-    SELECT count(*) AS number, min(d.wake_at) AS since FROM {{s}}.due d JOIN {{s}}.reminders r ON r.id = d.id
+    SELECT count(*) AS number, min(d.due_since) AS since FROM {{s}}.due d WHERE d.let_go_by = z.id AND {GOING}
+) going
+CROSS JOIN LATERAL (
+    SELECT count(*) AS number, min(COALESCE(d.due_since, CASE WHEN d.turn_at = d.wake_at THEN d.waits_since END, d.wake_at)) AS since
+    FROM {{s}}.due d JOIN {{s}}.reminders r ON r.id = d.id
     WHERE z.drained_at IS NULL AND z.stopped_at IS NULL AND d.wake_at <= z.drain_until AND d.status = 'pending' AND {FITS}
+      AND d.let_go_by IS DISTINCT FROM z.id
 ) found
 WHERE CASE WHEN :ids IS NULL THEN z.drain_until IS NOT NULL AND z.drained_at IS NULL ELSE z.id = ANY(:ids) END
 ORDER BY z.paused_at, z.id LIMIT :limit
@@ -106,14 +113,17 @@ ORDER BY z.paused_at, z.id LIMIT :limit
     {"ids": "uuid[]", "limit": "integer"},
 )
 
-# Nothing is laid aside any more, and nothing that could be is due at all: a look at the head of the index.
+# Nothing is laid aside any more, nothing has its turn, and nothing that could be laid aside is due at all: a look at the head
+# of the index.
 FINISH_DRAINS = Statement(
     "finish_drains",
-    """
-UPDATE {s}.pauses z SET drained_at = COALESCE(:now, clock_timestamp())
+    f"""
+WITH t AS MATERIALIZED (SELECT COALESCE(:now, clock_timestamp()) AS now)
+UPDATE {{s}}.pauses z SET drained_at = (SELECT now FROM t)
 WHERE z.drain_until IS NOT NULL AND z.drained_at IS NULL AND z.stopped_at IS NULL
-  AND NOT EXISTS (SELECT 1 FROM {s}.due d WHERE d.hold_id = z.id)
-  AND NOT EXISTS (SELECT 1 FROM {s}.due d WHERE d.wake_at <= z.drain_until AND d.status <> 'sending')
+  AND NOT EXISTS (SELECT 1 FROM {{s}}.due d WHERE d.hold_id = z.id)
+  AND NOT EXISTS (SELECT 1 FROM {{s}}.due d WHERE d.let_go_by = z.id AND {GOING})
+  AND NOT EXISTS (SELECT 1 FROM {{s}}.due d WHERE d.wake_at <= z.drain_until AND d.status <> 'sending')
 RETURNING 1
 """,
     {"now": "timestamptz"},
@@ -124,8 +134,8 @@ RETURNING 1
 class Drain:
     """A drain, under way until `drained_at`; a stopped one holds what is left. UTC.
 
-    `held` counts what is laid aside, `found` what still will be. `oldest_since` is since when the longest waiting of both
-    is due. `rate` is per second, None for at once.
+    `held` counts what is laid aside, `found` what still will be, `going` what has its turn and has not been called.
+    `oldest_since` is since when the longest waiting of all is due. `rate` is per second, None for at once.
     """
 
     id: UUID
@@ -139,6 +149,7 @@ class Drain:
     drained_at: datetime | None
     held: int
     found: int
+    going: int
     oldest_since: datetime | None
     last_turn_at: datetime | None
 
@@ -177,8 +188,10 @@ def begin_drain(database: Database, scope: PauseScope, *, rate: float, actor: st
     """
     named = _named(scope)
     if paused := database.fetch(PAUSED_OF_SCOPE, **named):
+        id_, resumed = paused[0]
         raise Refused(
-            f"it is paused: {scope.words()}\n`reminders resume {paused[0][0]} --rate` works off what the pause holds"
+            f"it {'was resumed, and still lets go what was held' if resumed else 'is paused'}: {scope.words()}\n"
+            f"`reminders resume {id_} --rate` works off what the pause {'held' if resumed else 'holds'}"
         )
     who = {
         "actor": checked_words("actor", actor),
@@ -191,7 +204,9 @@ def begin_drain(database: Database, scope: PauseScope, *, rate: float, actor: st
 
 
 def stop_drain(database: Database, scope: PauseScope, *, actor: str, reason: str) -> Drain:
-    """Let nothing more of it go: what is left stays held until `begin_drain` or `resume`. Raises `NotFound`."""
+    """Let nothing more of it go: what is left stays held until `begin_drain` or `resume`, and what had its turn and was not
+    claimed yet is held again. Raises `NotFound`.
+    """
     who = {
         "actor": checked_words("actor", actor),
         "reason": checked_words("reason", reason),
@@ -200,6 +215,8 @@ def stop_drain(database: Database, scope: PauseScope, *, actor: str, reason: str
     rows = database.fetch(STOP, **_named(scope), **who)
     if not rows:
         raise NotFound(f"no drain of exactly this is under way: {scope.words()}")
+    # Crash here: no more turns are given, and nothing that has one is leased.
+    take_back_turns(database, rows[0][0])
     return _these(database, rows[0][0])
 
 

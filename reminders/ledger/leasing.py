@@ -20,13 +20,18 @@ T = "t AS MATERIALIZED (SELECT COALESCE(:now, clock_timestamp()) AS now)"
 _READY = """d.wake_at <= (SELECT now FROM t) AND d.status IN ('pending', 'leased', 'published')
       AND (d.give_up_at IS NULL OR d.give_up_at > (SELECT now FROM t)) AND (:with_retries OR d.route <> 'retry')"""
 
+# Since when it is due: what was let go, or waits for its turn, has been so for longer than its time to wake says. What is on
+# its way wakes when it is looked at again; its reminder says since when it is due.
+_SINCE = """COALESCE(d.due_since, CASE WHEN d.status <> 'pending' THEN NULL WHEN d.turn_at = d.wake_at THEN d.waits_since ELSE d.wake_at END)"""
+
 _HELD = "LEFT JOIN {s}.destinations p ON p.id = d.destination_id AND p.hold_until > (SELECT now FROM t)"
 
-# The pause that covers a row `f`, if any; else the drain whose backlog it belongs to. While there is none at all, `reminders` is not even looked at.
+# The pause that covers a row `f`, if any; else the drain whose backlog it belongs to, unless that has let it go. While there is none at all, `reminders` is not even looked at.
 _PAUSED = f"""LEFT JOIN LATERAL (
-        SELECT z.id AS hold_id, z.drain_until, r.expires_at
-        FROM {{s}}.reminders r CROSS JOIN ({ACTIVE}) z
-        WHERE EXISTS ({ACTIVE}) AND r.id = f.id AND (z.drain_until IS NULL OR f.wake_at <= z.drain_until) AND {FITS}
+        SELECT z.id AS hold_id, r.expires_at, COALESCE(f.since, GREATEST(r.due_at, n.retry_at)) AS due_since
+        FROM {{s}}.reminders r CROSS JOIN ({ACTIVE}) z LEFT JOIN {{s}}.notification_deliveries n ON n.delivery_key = r.delivery_key
+        WHERE EXISTS ({ACTIVE}) AND r.id = f.id AND {FITS}
+          AND (z.drain_until IS NULL OR CASE WHEN f.let_go_by = z.id THEN z.stopped_at IS NOT NULL ELSE f.wake_at <= z.drain_until END)
         ORDER BY z.drain_until IS NOT NULL, z.paused_at LIMIT 1
     ) paused ON true"""
 
@@ -46,7 +51,8 @@ SET status = CASE WHEN picked.hold_id IS NOT NULL THEN 'held' WHEN picked.held_u
     give_up_at = CASE WHEN picked.hold_id IS NOT NULL THEN picked.expires_at
                       WHEN picked.held_until IS NULL THEN d.give_up_at
                       ELSE LEAST(d.give_up_at, (SELECT now FROM t) + make_interval(secs => :max_wait)) END,
-    ready_at = CASE WHEN picked.held_until IS NOT NULL THEN NULL {_READY_SINCE} END, epoch = {EPOCH_OF_LANE}, hold_id = picked.hold_id, held_at = CASE WHEN picked.drain_until IS NOT NULL THEN picked.wake_at WHEN picked.hold_id IS NOT NULL THEN (SELECT now FROM t) END,
+    ready_at = CASE WHEN picked.held_until IS NOT NULL THEN NULL {_READY_SINCE} END, epoch = {EPOCH_OF_LANE}, hold_id = picked.hold_id, held_at = CASE WHEN picked.hold_id IS NOT NULL THEN (SELECT now FROM t) END,
+    let_go_by = CASE WHEN picked.hold_id IS NULL THEN d.let_go_by END, due_since = CASE WHEN picked.hold_id IS NULL THEN d.due_since ELSE picked.due_since END,
     wait_left = CASE WHEN picked.hold_id IS NOT NULL THEN {WAIT_LEFT} END"""
 
 _LEASING = {
@@ -63,16 +69,16 @@ LEASE = Statement(
     "lease",
     f"""
 WITH {T}, found AS MATERIALIZED (
-    SELECT d.id, d.wake_at, p.hold_until AS held_until FROM {{s}}.due d {_HELD}
+    SELECT d.id, d.wake_at, d.let_go_by, {_SINCE} AS since, p.hold_until AS held_until FROM {{s}}.due d {_HELD}
     WHERE {_READY} AND (NOT (SELECT {SHARED}) OR {OWNS_LANE})
     ORDER BY d.wake_at LIMIT :limit
     FOR NO KEY UPDATE OF d SKIP LOCKED
 ), picked AS (
-    SELECT f.*, paused.hold_id, paused.drain_until, paused.expires_at FROM found f {_PAUSED}
+    SELECT f.*, paused.hold_id, paused.due_since, paused.expires_at FROM found f {_PAUSED}
 )
 {_TO_LEASED}
 FROM picked WHERE d.id = picked.id
-RETURNING d.id::text, d.delivery_key, d.route, d.lane, picked.wake_at, d.status, NULL
+RETURNING d.id::text, d.delivery_key, d.route, d.lane, picked.wake_at, d.status, d.let_go_by::text, NULL
 """,
     {**_LEASING, "dispatcher": "text"},
 )
@@ -102,7 +108,7 @@ WITH {T}, found AS MATERIALIZED (
     SELECT head.*
     FROM unnest(:lanes, :takes) AS l (lane, take)
     CROSS JOIN LATERAL (
-        SELECT d.id, d.wake_at, d.lane, d.destination_id, p.hold_until AS held_until
+        SELECT d.id, d.wake_at, d.lane, d.destination_id, d.let_go_by, {_SINCE} AS since, p.hold_until AS held_until
         FROM {{s}}.due d {_HELD} WHERE d.lane = l.lane AND {_READY}
         ORDER BY d.wake_at LIMIT l.take
         FOR NO KEY UPDATE OF d SKIP LOCKED
@@ -112,18 +118,18 @@ WITH {T}, found AS MATERIALIZED (
     SELECT destination_id, count(*) AS number FROM {{s}}.due
     WHERE :cap IS NOT NULL AND status IN ('published', 'sending') AND wake_at > (SELECT now FROM t) GROUP BY destination_id
 ), picked AS (
-    SELECT f.*, paused.hold_id, paused.drain_until, paused.expires_at,
+    SELECT f.*, paused.hold_id, paused.due_since, paused.expires_at,
            paused.hold_id IS NOT NULL OR f.held_until IS NOT NULL OR :cap IS NULL OR f.destination_id IS NULL
            OR row_number() OVER (PARTITION BY f.destination_id ORDER BY f.wake_at) + COALESCE(h.number, 0) <= :cap AS fits
     FROM found f LEFT JOIN holding h USING (destination_id) {_PAUSED}
 ), leased AS (
     {_TO_LEASED}
     FROM picked WHERE d.id = picked.id AND picked.fits
-    RETURNING d.id::text, d.delivery_key, d.route, d.lane, picked.wake_at, d.status
+    RETURNING d.id::text, d.delivery_key, d.route, d.lane, picked.wake_at, d.status, d.let_go_by::text
 )
 SELECT leased.*, NULL FROM leased
 UNION ALL
-SELECT NULL, NULL, NULL, lane, NULL, NULL, destination_id::text FROM picked WHERE NOT fits GROUP BY lane, destination_id
+SELECT NULL, NULL, NULL, lane, NULL, NULL, NULL, destination_id::text FROM picked WHERE NOT fits GROUP BY lane, destination_id
 """,
     {**_LEASING, "lanes": "text[]", "takes": "integer[]", "cap": "integer"},
 )
@@ -168,7 +174,7 @@ SELECT NULL, destination_id::text, count(*) FROM flight WHERE destination_id = A
 def leased(rows: list[Row], limit: int = 0, asked: Sequence[str] = ()) -> Leased:
     """What a lease came to, by the rows of its answer; `asked` are the lanes it asked, if any, for `limit` rows in all."""
     messages = [row for row in rows if row[5] == "leased"]
-    passed_over = [(lane, UUID(destination)) for _, _, _, lane, _, _, destination in rows if destination is not None]
+    passed_over = [(row[3], UUID(row[7])) for row in rows if row[7] is not None]
     answered = {row[3] for row in rows}
     # With the limit reached, or places in it taken by what was passed over, some lanes were not asked at all.
     empty = frozenset(asked) - answered if not passed_over and len(rows) < limit else frozenset()
@@ -186,8 +192,9 @@ def _in_turn(rows: list[Row]) -> list[Message]:
     rows.sort(key=lambda row: row[4])
     turns: dict[str, int] = {}
     ranked = []
-    for reminder_id, key, route, lane, wake_at, *_ in rows:
+    for reminder_id, key, route, lane, wake_at, _, let_go_by, _ in rows:
         turn = turns[lane] = turns.get(lane, -1) + 1
-        ranked.append((turn, wake_at, Message(UUID(reminder_id), key, route, woke_at=wake_at)))
+        caps = () if let_go_by is None else (UUID(let_go_by),)
+        ranked.append((turn, wake_at, Message(UUID(reminder_id), key, route, caps, wake_at)))
     ranked.sort(key=lambda entry: entry[:2])
     return [message for *_, message in ranked]

@@ -187,7 +187,7 @@ def _limited(message: Message, row: LeasedRow | None) -> Message:
     if row is None:
         return message
     route = "retry" if row.timed_out and message.route == "deliver" else message.route
-    return replace(message, route=route, caps=tuple(UUID(each) for each in row.caps))
+    return replace(message, route=route, caps=(*(UUID(each) for each in row.caps), *message.caps))
 
 
 def _beyond_probes(database: Database, rows: list[LeasedRow], given: dict[str, Any]) -> set[str]:

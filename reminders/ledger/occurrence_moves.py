@@ -67,7 +67,8 @@ SELECT id, tenant_id, destination_id, :due_at, :expires_at, 'pending', :new_key 
 ON CONFLICT (id) DO UPDATE
 SET lane = EXCLUDED.lane, destination_id = EXCLUDED.destination_id, wake_at = EXCLUDED.wake_at,
     give_up_at = EXCLUDED.give_up_at, status = 'pending', delivery_key = EXCLUDED.delivery_key, route = 'deliver',
-    lease_token = NULL, published_at = NULL, attempts = 0, alone_deaths = 0, hold_id = NULL, held_at = NULL, wait_left = NULL
+    lease_token = NULL, published_at = NULL, attempts = 0, alone_deaths = 0, hold_id = NULL, held_at = NULL, wait_left = NULL,
+    let_go_by = NULL, due_since = NULL
 RETURNING 1
 """,
     {

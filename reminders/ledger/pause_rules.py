@@ -28,7 +28,7 @@ HOLD_IF_PAUSED = Statement(
     f"""
 WITH t AS MATERIALIZED (SELECT COALESCE(:now, clock_timestamp()) AS now),
 picked AS MATERIALIZED (
-    SELECT d.id, r.expires_at, by.id AS hold_id
+    SELECT d.id, r.expires_at, by.id AS hold_id, GREATEST(r.due_at, n.retry_at) AS due_since
     FROM {{s}}.due d
     JOIN {{s}}.reminders r ON r.id = d.id
     CROSS JOIN LATERAL (
@@ -40,7 +40,7 @@ picked AS MATERIALIZED (
 )
 UPDATE {{s}}.due d
 SET status = 'held', wake_at = NULL, hold_id = picked.hold_id, held_at = (SELECT now FROM t), wait_left = {WAIT_LEFT},
-    give_up_at = picked.expires_at
+    give_up_at = picked.expires_at, let_go_by = NULL, due_since = COALESCE(d.due_since, picked.due_since)
 FROM picked WHERE d.id = picked.id
 RETURNING 'paused'
 """,

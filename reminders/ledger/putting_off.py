@@ -14,6 +14,7 @@ from reminders.ledger.database import Database
 from reminders.ledger.holding import SPREAD
 from reminders.ledger.rate_rules import uncalled
 from reminders.ledger.statement import Statement
+from reminders.ledger.taking_back import HOLD_AGAIN_IF_LET_GO
 from reminders.pipeline.admission import UNCALLED
 
 MAX_WAIT = 72 * 3600.0
@@ -42,7 +43,8 @@ RETURNING CASE WHEN held.whole_channel THEN 'channel_held' ELSE 'destination_hel
     {**RULES, "key": "text", "now": "timestamptz", "id": "uuid", "max_wait": "float8"},
 )
 
-# The scan had given it a turn, at the price of every cap that covers it: they have it back.
+# The scan had given it a turn, at the price of every cap that covers it: they have it back. The cap that refused has no other
+# turn before it has a token: what was woken for one would be refused as well.
 _UNCALLED = uncalled("(SELECT r.tenant_id FROM {s}.reminders r WHERE r.id = w.id)")
 _MINE = "w.id = :id AND w.delivery_key = :key AND w.status IN ('leased', 'published')"
 WAIT_FOR_TURN = Statement(
@@ -61,7 +63,9 @@ mine AS MATERIALIZED (
     FROM mine WHERE d.id = mine.id
     RETURNING d.id
 ), given_back AS (
-    UPDATE {{s}}.rates z SET next_at = z.next_at - make_interval(secs => 1 / z.per_second)
+    UPDATE {{s}}.rates z
+    SET next_at = GREATEST(z.next_at - make_interval(secs => 1 / z.per_second),
+                           CASE WHEN z.id = :rate THEN (SELECT now FROM t) + make_interval(secs => NULLIF(:token_in, 0)) END)
     FROM parked WHERE z.id = ANY(:rates) AND z.per_second IS NOT NULL
 )
 SELECT 'rate_limited' FROM parked
@@ -70,7 +74,7 @@ SELECT '{UNCALLED}' FROM {{s}}.due w WHERE {_MINE} AND {_UNCALLED}
 """,
     {
         "now": "timestamptz", "id": "uuid", "key": "text", "rate": "uuid", "rates": "uuid[]", "seconds": "float8",
-        "max_wait": "float8",
+        "token_in": "float8", "max_wait": "float8",
     },
 )  # fmt: skip
 
@@ -92,7 +96,13 @@ class PostgresTurns:
             rate=str(refused.cap),
             rates=[str(each) for each in caps],
             seconds=refused.seconds,
+            token_in=refused.token_in,
             max_wait=self._max_wait,
         )
         # Else it has moved on meanwhile, or somebody holds the row: then its deadline brings it back.
+        return str(rows[0][0]) if rows else "busy"
+
+    def hold_again(self, reminder_id: UUID, delivery_key: str, refused: Refused, caps: Sequence[UUID]) -> str:
+        given = {"now": self._now, "id": str(reminder_id), "key": delivery_key, "pause": str(refused.cap)}
+        rows = self._db.fetch(HOLD_AGAIN_IF_LET_GO, **given, rates=[str(each) for each in caps])
         return str(rows[0][0]) if rows else "busy"

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from reminders.domain.lanes import SEPARATOR
-from reminders.domain.turns import SHORTEST_LAG
+from reminders.domain.turns import LATEST, SHORTEST_LAG
 
 WAITS = "d.status = 'pending' AND d.turn_at = d.wake_at"
 """Whether row `d` of `due` waits for its turn under the cap `d.rate_id`. The words are those of the index."""
@@ -28,3 +28,6 @@ IN_FLIGHT = f"""(SELECT count(*) FROM {{s}}.due f
 
 CAPACITY = f"GREATEST(z.burst, z.per_second * {SHORTEST_LAG})"
 """`reminders.domain.turns.capacity` of cap `z`."""
+
+LAG = f"GREATEST(({CAPACITY} - 1) / z.per_second, {LATEST})"
+"""Seconds by which the turns of cap `z` may lag behind the present, while somebody waits for them."""

@@ -75,7 +75,11 @@ ORDER BY z.set_at, z.id LIMIT :limit
 
 KNOWN = Statement(
     "rates_known",
-    "SELECT id::text, per_second, burst, concurrent FROM {s}.rates WHERE id = ANY(:ids) AND removed_at IS NULL",
+    """
+SELECT id::text, per_second, burst, concurrent, false FROM {s}.rates WHERE id = ANY(:ids) AND removed_at IS NULL
+UNION ALL
+SELECT id::text, rate, NULL, NULL, true FROM {s}.pauses WHERE id = ANY(:ids) AND rate IS NOT NULL
+""",
     {"ids": "uuid[]"},
 )
 
@@ -174,7 +178,7 @@ def rates(database: Database, *, removed: bool = False, limit: int = 100) -> lis
 
 @dataclass
 class KeptRates:
-    """Caps by their ids, as one worker process knows them: read again after `KEPT_FOR`. Thread-safe."""
+    """Caps, and the rates of drains, by their ids, as one worker process knows them: read again after `KEPT_FOR`. Thread-safe."""
 
     database: Database
     clock: Callable[[], float] = time.monotonic
@@ -188,7 +192,7 @@ class KeptRates:
             old = [each for each in ids if each not in self._kept or self._kept[each][0] <= now]
             if old:
                 rows = self.database.fetch(KNOWN, ids=[str(each) for each in old])
-                found = {UUID(row[0]): KnownCap(UUID(row[0]), row[1], row[2] or 1, row[3]) for row in rows}
+                found = {UUID(row[0]): KnownCap(UUID(row[0]), row[1], row[2] or 1, *row[3:]) for row in rows}
                 # Ids come from messages: what is no longer asked about is forgotten.
                 self._kept = {key: value for key, value in self._kept.items() if value[0] > now}
                 self._kept.update({each: (now + KEPT_FOR, found.get(each)) for each in old})

@@ -5,17 +5,24 @@ from __future__ import annotations
 from datetime import datetime
 
 from reminders.ledger.database import Database
+from reminders.ledger.ownership import OWNS_LANE, SHARED
 from reminders.ledger.pause_rules import ALIKE, FITS
 from reminders.ledger.statement import Statement
+from reminders.ledger.tenant_registry import ALONE
 
 AHEAD = 10.0
 """Seconds ahead for which turns are given out at a rate: a later word on the rate is heeded within it."""
+
+GOING = "(d.status IN ('leased', 'published') OR d.status = 'pending' AND d.wake_at = d.let_go_at)"
+"""Of a row `d` that was let go: whether it has its turn, or is on its way; not so what was put off since, as its place is held."""
 
 # Held rows say which pauses there are to ask about, so a row that was held by a look older than its pause's end is found
 # as well as any; without held rows it is one look into an empty index. The pause's own row is locked first: two scans
 # give no turn out twice. Nothing is waited for, save a late report's stamp on a delivery. The time in which a row was held
 # counts neither against the bound that it was given by waiting, nor against its budget. What was paused again before the
 # first pause had let all go is held by two of exactly the same: they let go one after the other, or their rates would add up.
+# Turns that nobody has taken are given to nobody else: while workers are away, no more are given than for the next seconds. The
+# scanners of other dispatchers see to what is theirs.
 RELEASE_IF_ENDED = Statement(
     "release_held",
     f"""
@@ -38,23 +45,25 @@ WITH RECURSIVE t AS MATERIALIZED (SELECT COALESCE(:now, clock_timestamp()) AS no
     WHERE NOT EXISTS (SELECT 1 FROM holding y WHERE (y.paused_at, y.id) < (z.paused_at, z.id) AND {ALIKE})
     FOR NO KEY UPDATE OF z SKIP LOCKED
 ), ended AS MATERIALIZED (
-    SELECT id, start, make_interval(secs => COALESCE(1 / rate, 0)) AS spacing,
+    SELECT id, start, make_interval(secs => COALESCE(1 / rate, 0)) AS spacing, rate IS NOT NULL AS at_rate,
            CASE WHEN rate IS NULL THEN :limit
-                ELSE LEAST(:limit, GREATEST(0, 1 + floor(rate * extract(epoch FROM
-                     (SELECT now FROM t) + interval '{AHEAD} seconds' - start)::float8)))::integer
+                ELSE GREATEST(0, LEAST(:limit, 1 + floor(rate * extract(epoch FROM
+                         (SELECT now FROM t) + interval '{AHEAD} seconds' - start)::float8),
+                     1 + floor(rate * {AHEAD}) - (SELECT count(*) FROM {{s}}.due d WHERE d.let_go_by = locked.id AND {GOING}
+                                                  AND (NOT (SELECT {SHARED}) OR {OWNS_LANE}))))::integer
            END AS number
     FROM locked
 ), picked AS MATERIALIZED (
-    SELECT ended.id AS pause_id, ended.start, ended.spacing, held.*
+    SELECT ended.id AS pause_id, ended.start, ended.spacing, ended.at_rate, held.*
     FROM ended CROSS JOIN LATERAL (
-        SELECT d.id, d.delivery_key, d.held_at, d.wait_left FROM {{s}}.due d
-        WHERE d.hold_id = ended.id ORDER BY d.held_at LIMIT ended.number
+        SELECT d.id, d.delivery_key, d.held_at, d.wait_left, COALESCE(d.due_since, d.held_at) AS due_since FROM {{s}}.due d
+        WHERE d.hold_id = ended.id ORDER BY COALESCE(d.due_since, d.held_at) LIMIT ended.number
         FOR NO KEY UPDATE OF d SKIP LOCKED
     ) held
 ), turns AS MATERIALIZED (
     SELECT picked.*, r.expires_at, other.id AS other_id,
            picked.start + picked.spacing * (count(*) FILTER (WHERE other.id IS NULL)
-               OVER (PARTITION BY picked.pause_id ORDER BY picked.held_at, picked.id) - 1) AS turn
+               OVER (PARTITION BY picked.pause_id ORDER BY picked.due_since, picked.id) - 1) AS turn
     FROM picked JOIN {{s}}.reminders r ON r.id = picked.id
     LEFT JOIN LATERAL (
         SELECT z.id FROM {{s}}.pauses z WHERE z.ended_at IS NULL AND {FITS} ORDER BY z.paused_at LIMIT 1
@@ -64,8 +73,11 @@ WITH RECURSIVE t AS MATERIALIZED (SELECT COALESCE(:now, clock_timestamp()) AS no
     SET status = CASE WHEN turns.other_id IS NULL THEN 'pending' ELSE 'held' END, hold_id = turns.other_id,
         ready_at = CASE WHEN EXISTS (SELECT 1 FROM {{s}}.pauses z WHERE z.id = d.hold_id AND z.drain_until IS NOT NULL) THEN d.ready_at END,
         held_at = CASE WHEN turns.other_id IS NOT NULL THEN d.held_at END,
+        let_go_by = CASE WHEN turns.other_id IS NULL AND turns.at_rate THEN turns.pause_id END,
+        due_since = CASE WHEN turns.other_id IS NOT NULL OR turns.at_rate THEN turns.due_since END,
         wait_left = CASE WHEN turns.other_id IS NOT NULL THEN d.wait_left END,
         wake_at = CASE WHEN turns.other_id IS NULL THEN LEAST(turns.turn, turns.turn + turns.wait_left, turns.expires_at) END,
+        let_go_at = LEAST(turns.turn, turns.turn + turns.wait_left, turns.expires_at),
         give_up_at = CASE WHEN turns.other_id IS NULL THEN LEAST(turns.turn + turns.wait_left, turns.expires_at) ELSE d.give_up_at END
     FROM turns WHERE d.id = turns.id
 ), budget AS (
@@ -80,15 +92,17 @@ WITH RECURSIVE t AS MATERIALIZED (SELECT COALESCE(:now, clock_timestamp()) AS no
 )
 SELECT count(*) FROM picked
 """,
-    {"now": "timestamptz", "limit": "integer"},
+    {"now": "timestamptz", "limit": "integer", "dispatcher": "text"},
 )
 
 
-def release_held(database: Database, limit: int, now: datetime | None = None) -> int:
-    """Let up to `limit` rows of each ended pause go, those that were held first; how many were looked at in all.
+def release_held(
+    database: Database, limit: int, now: datetime | None = None, dispatcher: str = ALONE.dispatcher
+) -> int:
+    """Let up to `limit` rows of each ended pause go, those that are due longest first; how many were looked at in all.
 
-    At a rate, each has its turn as its `wake_at`, and turns are given out for the next `AHEAD` seconds only. A row that
-    another pause covers is held by that one from now on. Of pauses that cover exactly the same, the first one lets go before the
+    At a rate, each has its turn as its `wake_at`, and turns are given out for the next `AHEAD` seconds only, those included that
+    have not been taken, of what is `dispatcher`'s. A row that another pause covers is held by that one from now on. Of pauses that cover exactly the same, the first one lets go before the
     others.
     """
-    return int(database.fetch_in_loops(RELEASE_IF_ENDED, now=now, limit=limit)[0][0])
+    return int(database.fetch_in_loops(RELEASE_IF_ENDED, now=now, limit=limit, dispatcher=dispatcher)[0][0])

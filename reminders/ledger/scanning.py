@@ -9,6 +9,7 @@ from uuid import UUID
 
 from reminders.domain.slow_calls import SLOW_AFTER
 from reminders.ledger.database import Database
+from reminders.ledger.dispatchers import SAYS, SEEN
 from reminders.ledger.draining import finish_drains
 from reminders.ledger.ending import DEDUP_WINDOW, end_given_up
 from reminders.ledger.leasing import IN_FLIGHT, LANES_WITH_DUE_WORK, LEASE, LEASE_FROM_LANES, SET_ASIDE, T, leased
@@ -137,13 +138,14 @@ RETURNING 1
 # comes has a row of its own: the other one tells whether beat lives.
 RECORD_TICK = Statement(
     "record_tick",
-    """
-INSERT INTO {s}.ticks AS t (name, last_at, taken, dropped)
+    f"""
+WITH seen AS ({SEEN})
+INSERT INTO {{s}}.ticks AS t (name, last_at, taken, dropped)
 VALUES (:name, clock_timestamp(), :taken, :dropped)
 ON CONFLICT (name) DO UPDATE SET last_at = EXCLUDED.last_at, taken = t.taken + EXCLUDED.taken, dropped = t.dropped + EXCLUDED.dropped
 RETURNING 1
 """,
-    {"name": "text", "taken": "integer", "dropped": "integer"},
+    {"name": "text", "taken": "integer", "dropped": "integer", **SAYS},
 )
 
 
@@ -172,6 +174,7 @@ class PostgresScan:
         self._window = window
         self._max_wait = max_wait
         self._young = claim - SLOW_AFTER
+        self._claim = claim
 
     def look(self, limit: int) -> Look:
         given = {"now": self._now, "limit": limit, "young": self._young, **self._me}
@@ -240,7 +243,7 @@ class PostgresScan:
         young = self._young if crowded else None
         return within_limits(self._db, messages, token, now=self._now, max_wait=self._max_wait, young=young)
 
-    def hurry(self, limit: int) -> tuple[int, bool]:
+    def hurry(self, limit: int) -> tuple[int, float | None]:
         return hurry(self._db, limit, self._now)
 
     def mark_published_if_leased(self, ids: Sequence[UUID], token: UUID, deadline: float) -> list[UUID]:
@@ -262,7 +265,7 @@ class PostgresScan:
         return end_given_up(self._db, limit, self._window, self._now)
 
     def release_held(self, limit: int) -> int:
-        found = release_held(self._db, limit, self._now)
+        found = release_held(self._db, limit, self._now, self._dispatcher.dispatcher)
         finish_drains(self._db, self._now)
         return found
 
@@ -277,8 +280,9 @@ class PostgresScan:
         look_for_news(self._db, silence=silence, now=self._now)
 
     def record_tick(self, *, taken: int = 0, dropped: int = 0, by_beat: bool = True) -> None:
-        """Count wake-ups: beat's, or those that a scanner sent itself."""
-        self._db.fetch(RECORD_TICK, name="scan_due" if by_beat else "watch", taken=taken, dropped=dropped)
+        """Count wake-ups: beat's, or those that a scanner sent itself; and note that its dispatcher runs."""
+        given = {"taken": taken, "dropped": dropped, "claim": self._claim, **self._me}
+        self._db.fetch(RECORD_TICK, name="scan_due" if by_beat else "watch", **given)
 
 
 def _texts(ids: Sequence[UUID]) -> list[str]:

@@ -11,6 +11,7 @@ from psycopg2.errors import CheckViolation
 from reminders.domain.states import ReminderStatus
 from reminders.domain.tenants import MODES
 from reminders.ledger.database import Database
+from reminders.ledger.dispatchers import away
 from reminders.ledger.draining import drains
 from reminders.ledger.pausing import pauses
 from reminders.ledger.rates import rates
@@ -24,7 +25,15 @@ logger = logging.getLogger(__name__)
 STATUS = Statement(
     "status",
     """
-WITH t AS MATERIALIZED (SELECT COALESCE(:now, clock_timestamp()) AS now),
+WITH RECURSIVE t AS MATERIALIZED (SELECT COALESCE(:now, clock_timestamp()) AS now),
+holding AS (
+    (SELECT hold_id FROM {s}.due WHERE hold_id IS NOT NULL ORDER BY hold_id LIMIT 1)
+    UNION ALL
+    SELECT following.hold_id
+    FROM holding CROSS JOIN LATERAL (
+        SELECT d.hold_id FROM {s}.due d WHERE d.hold_id > holding.hold_id ORDER BY d.hold_id LIMIT 1
+    ) following
+),
 live AS (SELECT status, count(*) AS n FROM {s}.due GROUP BY status),
 ended AS (
     SELECT status, count(*) AS n FROM {s}.reminders
@@ -39,8 +48,10 @@ waiting AS (
     UNION ALL
     SELECT min(d.waits_since) FROM {s}.due d WHERE d.status = 'pending' AND d.turn_at = d.wake_at
     UNION ALL
-    SELECT (SELECT min(d.held_at) FROM {s}.due d WHERE d.hold_id = z.id)
-    FROM {s}.pauses z WHERE z.drain_until IS NOT NULL AND z.drained_at IS NULL
+    SELECT (SELECT min(COALESCE(d.due_since, d.held_at)) FROM {s}.due d WHERE d.hold_id = z.id)
+    FROM holding JOIN {s}.pauses z ON z.id = holding.hold_id WHERE z.ended_at IS NOT NULL
+    UNION ALL
+    SELECT min(d.due_since) FROM {s}.due d WHERE d.let_go_by IS NOT NULL
 )
 SELECT (SELECT json_object_agg(status, n) FROM (SELECT * FROM live UNION ALL SELECT * FROM ended) c),
        (SELECT extract(epoch FROM (SELECT now FROM t) - min(due_since))::float8 FROM waiting
@@ -82,10 +93,12 @@ def ledger_status(database: Database, now: datetime | None = None, *, scan_every
     """Counts (live states exact, terminal ones of the last 24 h) and ages in seconds.
 
     `oldest_due_age_seconds` counts from the due time, or the retry's, of what is due and not being sent yet, save what
-    a pause holds. `last_tick_at` and `dropped_ticks` are beat's alone; `beat_ticks` says whether the last one is at most `PERIODS` of
+    a pause holds that has not ended. `last_tick_at` and `dropped_ticks` are beat's alone; `beat_ticks` says whether the last one is at most `PERIODS` of
     `scan_every` (seconds, beat's period) ago. `quiet` counts those of the pending ones that wait for the end of their users' quiet hours. `pauses` are `Pause` objects: those that are active or still hold something; `drains` are those under way, `rates` the caps in
-    force. What waits for a turn or is worked off by a drain counts as due since it was. `breakers_open` counts the half open ones too, `notices` the unseen ones by kind.
-    `tenants` counts those that the ledger has met by their modes, `dispatchers` by whose they are.
+    force. What waits for a turn, or is worked off by a drain or a resume, counts as due since it was. `breakers_open` counts the half open ones too,
+    `notices` the unseen ones by kind.
+    `tenants` counts those that the ledger has met by their modes, `dispatchers` by whose they are; `dispatchers_away` are those of them that
+    nobody has been seen to run of late.
     """
     found = database.fetch(STATUS, now=now)[0]
     counts, oldest, in_flight, last_tick, tick_age, dropped, letters, notices, quiet, breakers, waiting = found
@@ -109,6 +122,7 @@ def ledger_status(database: Database, now: datetime | None = None, *, scan_every
         "pauses": pauses(database),
         "tenants": {mode: modes.get(mode, 0) for mode in MODES},
         "dispatchers": dispatchers,
+        "dispatchers_away": away(database, dispatchers, scan_every=scan_every),
         "drains": drains(database),
         "rates": rates(database),
     }

@@ -9,9 +9,9 @@ from typing import Any
 from uuid import UUID
 
 from reminders.domain.lanes import SEPARATOR
-from reminders.domain.turns import Cap, Turns, Waiting
+from reminders.domain.turns import SERVED_FOR, Cap, Turns, Waiting
 from reminders.ledger.database import INDEXES_ONLY, LOOPS_ONLY, Database
-from reminders.ledger.rate_rules import CAPACITY, IN_FLIGHT, WAITS
+from reminders.ledger.rate_rules import IN_FLIGHT, LAG, WAITS
 from reminders.ledger.statement import Statement
 
 _T = "t AS MATERIALIZED (SELECT COALESCE(:now, clock_timestamp()) AS now)"
@@ -22,7 +22,7 @@ LOCK_RATES = Statement(
 WITH {_T}
 SELECT z.id::text, z.per_second, z.burst, COALESCE(extract(epoch FROM z.next_at), 0)::float8,
        CASE WHEN z.concurrent IS NOT NULL THEN z.concurrent - {IN_FLIGHT} END,
-       extract(epoch FROM (SELECT now FROM t))::float8
+       z.channel IS NOT NULL, extract(epoch FROM (SELECT now FROM t))::float8
 FROM {{s}}.rates z WHERE z.id = ANY(:rates) AND z.removed_at IS NULL ORDER BY z.id FOR NO KEY UPDATE OF z
 """,
     {"now": "timestamptz", "rates": "uuid[]"},
@@ -32,8 +32,10 @@ TAILS = Statement(
     "rate_tails",
     f"""
 WITH {_T}
-SELECT rate_id::text, tenant_id, extract(epoch FROM next_at)::float8 FROM {{s}}.rate_tails
-WHERE rate_id = ANY(:rates) AND next_at > (SELECT now FROM t)
+SELECT rate_id::text, tenant_id, CASE WHEN next_at > (SELECT now FROM t) THEN extract(epoch FROM next_at)::float8 END,
+       extract(epoch FROM served_at)::float8
+FROM {{s}}.rate_tails
+WHERE rate_id = ANY(:rates) AND (next_at > (SELECT now FROM t) OR served_at > (SELECT now FROM t) - interval '{SERVED_FOR} seconds')
 """,
     {"now": "timestamptz", "rates": "uuid[]"},
 )
@@ -45,19 +47,21 @@ WITH {_T}, clocks AS (
     UPDATE {{s}}.rates z SET next_at = to_timestamp(g.next_at)
     FROM unnest(:rates, :turns) AS g (id, next_at) WHERE z.id = g.id
 ), given AS MATERIALIZED (
-    SELECT * FROM unnest(:tail_rates, :tail_tenants, :tail_ends) AS g (rate_id, tenant_id, next_at)
+    SELECT * FROM unnest(:tail_rates, :tail_tenants, :tail_ends, :tail_served) AS g (rate_id, tenant_id, next_at, served_at)
 ), kept AS (
-    INSERT INTO {{s}}.rate_tails (rate_id, tenant_id, next_at) SELECT rate_id, tenant_id, to_timestamp(next_at) FROM given
-    ON CONFLICT (rate_id, tenant_id) DO UPDATE SET next_at = EXCLUDED.next_at
+    INSERT INTO {{s}}.rate_tails (rate_id, tenant_id, next_at, served_at)
+    SELECT rate_id, tenant_id, COALESCE(to_timestamp(next_at), (SELECT now FROM t)), to_timestamp(served_at) FROM given
+    ON CONFLICT (rate_id, tenant_id) DO UPDATE SET next_at = EXCLUDED.next_at, served_at = EXCLUDED.served_at
 )
 DELETE FROM {{s}}.rate_tails x
 WHERE x.rate_id = ANY(:rates) AND x.next_at <= (SELECT now FROM t)
+  AND (x.served_at IS NULL OR x.served_at <= (SELECT now FROM t) - interval '{SERVED_FOR} seconds')
   AND NOT EXISTS (SELECT 1 FROM given WHERE given.rate_id = x.rate_id AND given.tenant_id = x.tenant_id)
 RETURNING 1
 """,
     {
         "now": "timestamptz", "rates": "uuid[]", "turns": "float8[]",
-        "tail_rates": "uuid[]", "tail_tenants": "text[]", "tail_ends": "float8[]",
+        "tail_rates": "uuid[]", "tail_tenants": "text[]", "tail_ends": "float8[]", "tail_served": "float8[]",
     },
 )  # fmt: skip
 
@@ -87,8 +91,11 @@ RETURNING 1
     },
 )  # fmt: skip
 
-# What waits is found by the cap that it waits for, those that wait longest first. A rate is hurried only when it has had
-# turns to give for a second that nobody took (reminders were cancelled): else each wakes by itself at its turn.
+NOBODY_TOOK = 0.25
+"""Seconds after which a turn that nobody has taken is offered to those that wait longer."""
+
+# What waits is found by the cap that it waits for, those that wait longest first. A rate is hurried only when it has had a turn
+# to give for a moment that nobody took, nor is awake to take (reminders were cancelled): else each wakes by itself at its turn.
 HURRY = Statement(
     "hurry",
     f"""
@@ -99,14 +106,22 @@ WITH RECURSIVE {_T}, walk AS (
     FROM walk CROSS JOIN LATERAL (
         SELECT d.rate_id FROM {{s}}.due d WHERE {WAITS} AND d.rate_id > walk.rate_id ORDER BY d.rate_id LIMIT 1
     ) following
+), awake AS MATERIALIZED (
+    SELECT head.rate_id, count(*) AS number
+    FROM (SELECT d.* FROM {{s}}.due d WHERE d.wake_at <= (SELECT now FROM t) AND d.status <> 'sending' ORDER BY d.wake_at LIMIT :limit) head
+    WHERE head.status = 'pending' AND head.turn_at = head.wake_at GROUP BY head.rate_id
 ), spare AS MATERIALIZED (
-    SELECT z.id, z.concurrent IS NOT NULL AND z.removed_at IS NULL AS by_calls,
+    SELECT z.id,
            CASE WHEN z.removed_at IS NOT NULL THEN :limit
-                WHEN z.per_second IS NOT NULL AND z.next_at > (SELECT now FROM t) - interval '1 second' THEN 0
+                WHEN z.per_second IS NOT NULL AND z.next_at > (SELECT now FROM t) - interval '{NOBODY_TOOK} seconds' THEN 0
                 ELSE GREATEST(0, LEAST(
                     :limit,
                     CASE WHEN z.concurrent IS NOT NULL THEN z.concurrent - {IN_FLIGHT} END,
-                    CASE WHEN z.per_second IS NOT NULL THEN floor({CAPACITY}) END))::integer END AS number
+                    CASE WHEN z.per_second IS NOT NULL
+                         THEN 1 + floor(z.per_second * LEAST({LAG}, extract(epoch FROM (SELECT now FROM t) - z.next_at)::float8)) END
+                ) - COALESCE((SELECT awake.number FROM awake WHERE awake.rate_id = z.id), 0))::integer END AS number,
+           CASE WHEN z.concurrent IS NOT NULL THEN 0
+                ELSE GREATEST(0, extract(epoch FROM z.next_at - (SELECT now FROM t))::float8) + {NOBODY_TOOK} END AS seconds
     FROM walk JOIN {{s}}.rates z ON z.id = walk.rate_id
 ), picked AS MATERIALIZED (
     SELECT waiting.id
@@ -120,7 +135,7 @@ WITH RECURSIVE {_T}, walk AS (
     UPDATE {{s}}.due d SET wake_at = (SELECT now FROM t), turn_at = (SELECT now FROM t) FROM picked WHERE d.id = picked.id
     RETURNING 1
 )
-SELECT (SELECT count(*) FROM woken), COALESCE((SELECT bool_or(by_calls) FROM spare), false)
+SELECT (SELECT count(*) FROM woken), (SELECT min(seconds) FROM spare)
 """,
     {"now": "timestamptz", "limit": "integer"},
 )
@@ -158,10 +173,10 @@ class LeasedRow:
     probe_id: str | None
 
 
-def hurry(database: Database, limit: int, now: datetime | None) -> tuple[int, bool]:
-    """Wake up to `limit` rows of each cap that has turns to give: how many, and whether some wait for a call's end."""
-    woken, by_calls = database.fetch_in_loops(HURRY, now=now, limit=limit)[0]
-    return woken, by_calls
+def hurry(database: Database, limit: int, now: datetime | None) -> tuple[int, float | None]:
+    """Wake up to `limit` rows of each cap that has turns to give: how many, and in how many seconds to ask again, if anything waits."""
+    woken, seconds = database.fetch_in_loops(HURRY, now=now, limit=limit)[0]
+    return woken, seconds
 
 
 def wake_uncalled(database: Database, tenants: Sequence[str]) -> None:
@@ -196,11 +211,13 @@ def _give_turns(
     locked = fetch(LOCK_RATES, rates=wanted)
     if not locked:
         return set()
-    present = locked[0][5]
-    caps = {UUID(row[0]): Cap(UUID(row[0]), row[1], row[2] or 1, row[3], row[4]) for row in locked}
-    tails = {(UUID(rate), tenant): end for rate, tenant, end in fetch(TAILS, rates=wanted)}
-    before = dict(tails)
-    turns = Turns(present, caps, tails)
+    present = locked[0][6]
+    caps = {UUID(row[0]): Cap(UUID(row[0]), row[1], row[2] or 1, row[3], row[4], row[5]) for row in locked}
+    known = fetch(TAILS, rates=wanted)
+    tails = {(UUID(rate), tenant): end for rate, tenant, end, _ in known if end is not None}
+    served = {(UUID(rate), tenant): at for rate, tenant, _, at in known if at is not None}
+    before = {key: (tails.get(key), served.get(key)) for key in {*tails, *served}}
+    turns = Turns(present, caps, tails, served)
     waiting = [_waiting(row, woke.get(row.id), caps, present) for row in rows]
     turns.give(waiting)
     since = {one.id: one.since for one in waiting}
@@ -212,14 +229,16 @@ def _give_turns(
             wakes=[each.wake_at for each in turns.put_off],
             sinces=[since[each.id] for each in turns.put_off],
         )
-    moved = {key: end for key, end in tails.items() if before.get(key) != end}
+    after = {key: (tails.get(key), served.get(key)) for key in {*tails, *served}}
+    moved = {key: kept for key, kept in after.items() if before.get(key) != kept}
     fetch(
         KEEP_CLOCKS,
         rates=[str(each) for each in caps],
         turns=[cap.next_at for cap in caps.values()],
         tail_rates=[str(rate) for rate, _ in moved],
         tail_tenants=[tenant for _, tenant in moved],
-        tail_ends=list(moved.values()),
+        tail_ends=[end for end, _ in moved.values()],
+        tail_served=[at for _, at in moved.values()],
     )
     return {str(each.id) for each in turns.put_off}
 

@@ -47,6 +47,9 @@ class TurnLedger(Protocol):
     def wait_for_turn(self, reminder_id: UUID, delivery_key: str, refused: Refused, caps: Sequence[UUID]) -> str:
         """Park it until its turn comes; nothing is burnt. What the message is told, in a word; `UNCALLED`: it is not parked."""
 
+    def hold_again(self, reminder_id: UUID, delivery_key: str, refused: Refused, caps: Sequence[UUID]) -> str:
+        """The same for what a drain has let go, and has no token for now: it is held, and let go again."""
+
 
 @dataclass(frozen=True, slots=True)
 class Admission:
@@ -66,7 +69,9 @@ class Admission:
         refused = self.tokens.take(known, holder, self.deliver.policy.claim + MARGIN)
         # Crash here: tokens taken, no claim. Tokens are lost, places end by themselves; the message comes again.
         if refused is not None:
-            answer = self.ledger.wait_for_turn(reminder_id, delivery_key, refused, caps)
+            lets_go = any(each.lets_go for each in known if each.id == refused.cap)
+            put_off = self.ledger.hold_again if lets_go else self.ledger.wait_for_turn
+            answer = put_off(reminder_id, delivery_key, refused, caps)
             if answer == UNCALLED:
                 return self.deliver(reminder_id, delivery_key)
             logger.info("deliver.no_claim reason=%s cap=%s key=%s", answer, refused.cap, delivery_key)

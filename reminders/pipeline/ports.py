@@ -167,8 +167,8 @@ class ScanLedger(Protocol):
     def within_limits(self, messages: Sequence[Message], token: UUID, *, crowded: bool = False) -> list[Message]:
         """Those of the leased that may go out now, with their caps; if `crowded`, none to who has a slow call open."""
 
-    def hurry(self, limit: int) -> tuple[int, bool]:
-        """Wake what waits under caps that have turns to give: how many, and whether some wait for a call's end."""
+    def hurry(self, limit: int) -> tuple[int, float | None]:
+        """Wake what waits under caps that have turns to give: how many, and in how many seconds to ask again, if anything waits."""
 
     def mark_published_if_leased(self, ids: Sequence[UUID], token: UUID, deadline: float) -> list[UUID]: ...
 

@@ -185,11 +185,12 @@ class Scan:
             logger.warning("scan.messages_lost count=%d: published, but no longer on the broker; sent again", woken)
 
     def _hurried(self, look: Look, limit: int) -> Look:
-        """The look anew, if caps had turns to give to what waits; and the next one soon, while a call's end would be a turn."""
-        woken, by_calls = self.ledger.hurry(limit)
+        """The look anew, if caps had turns to give to what waits; and the next one when they may have others."""
+        woken, seconds = self.ledger.hurry(limit)
         # Crash here: rows due now instead of later.
         found = self.ledger.look(limit + 1) if woken else look
-        return replace(found, seconds_to_next=SHORTEST_PAUSE) if by_calls else found
+        pauses = [each for each in (seconds, found.seconds_to_next) if each is not None]
+        return replace(found, seconds_to_next=min(pauses, default=None))
 
     def _release_held(self, limit: int) -> None:
         found = self.ledger.release_held(limit)

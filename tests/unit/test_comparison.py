@@ -102,5 +102,21 @@ def test_a_file_that_cannot_be_compared_is_refused_by_name(text, field):
     assert "has no column" in error.value.reason
 
 
+@pytest.mark.parametrize("name", ["reference", "sent_at", "zone"])
+def test_a_column_that_is_given_twice_is_refused(name):
+    with pytest.raises(InvalidInput, match="given twice") as error:
+        previous(f"reference,sent_at,zone,{name}\norder-1,2030-05-01T09:00Z,UTC,x\n")
+    assert error.value.field == name
+    assert previous("reference,sent_at,note,note\norder-1,2030-05-01T09:00Z,a,b\n").entries == [(("order-1",), START)]
+
+
+def test_a_reference_of_json_is_text_or_a_whole_number_and_nothing_else():
+    odd = ['{"a": 1}', "[1]", "true", "1.5", "1e2"]
+    lines = [f'{{"reference": {each}, "sent_at": "2030-05-01T09:00Z"}}\n' for each in ['"7"', "7", *odd]]
+    found = previous("".join(lines))
+    assert found.entries == [(("7",), START)] * 2
+    assert [(each.line, each.field) for each in found.rejects] == [(3 + n, "reference") for n in range(len(odd))]
+
+
 def test_a_file_without_records_is_an_empty_one():
     assert previous("user_id,sent_at\n").entries == []

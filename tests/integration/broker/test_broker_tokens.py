@@ -58,8 +58,31 @@ def test_a_bucket_fills_to_its_size_and_no_further(purse, server):
     of = cap(per_second=1000.0, burst=3)
     server.client.hset(key(of, "tokens"), mapping={"tokens": 0, "at": server.client.time()[0] - 3600})
     assert purse.take([of], uuid4(), 30.0) is None
-    # A quarter of a second's worth is the least that a bucket holds.
-    assert float(server.client.hget(key(of, "tokens"), "tokens")) <= 249
+    # A quarter of a second's worth is the least that may go together; a second's worth may come late.
+    assert float(server.client.hget(key(of, "tokens"), "tokens")) <= 1249
+
+
+def test_who_comes_a_little_earlier_than_the_one_before_is_not_refused(purse, server):
+    """At one a second, claimed up to a second after their turns: the bucket evens that out."""
+    of = cap(per_second=1.0, burst=1)
+    assert purse.take([of], uuid4(), 30.0) is None
+    passed = 0
+    for late_before, late in [(0.0, 0.9), (0.9, 0.1), (0.1, 0.8), (0.8, 0.0)]:
+        # As if the time until the next claim had gone by.
+        server.client.hincrbyfloat(key(of, "tokens"), "at", late_before - late - 1.0)
+        passed += purse.take([of], uuid4(), 30.0) is None
+    assert passed == 4
+
+
+def test_a_refusal_says_when_there_is_a_token_and_when_its_own_turn_is(purse):
+    of = cap(per_second=2.0, burst=1)
+    assert purse.take([of], uuid4(), 30.0) is None
+    refused = taken(purse, [of], 3)
+    assert [each.seconds for each in refused] == pytest.approx([0.5, 1.0, 1.5], abs=0.2)
+    assert [each.token_in for each in refused] == pytest.approx([0.5] * 3, abs=0.2)
+    busy = cap(per_second=None, concurrent=1)
+    assert purse.take([busy], uuid4(), 30.0) is None
+    assert purse.take([busy], uuid4(), 30.0).token_in == 0
 
 
 def test_two_caps_give_both_or_nothing(purse, server):

@@ -12,6 +12,7 @@ import pytest
 
 from integration.cli.stage import lines, only
 from reminders.domain.pauses import PauseScope
+from reminders.ledger.claiming import PostgresClaims
 from reminders.ledger.draining import drain_of_scope
 from reminders.ledger.rates import rates
 from reminders.ledger.scanning import PostgresScan
@@ -25,7 +26,7 @@ RATE_KEYS = {
 }  # fmt: skip
 DRAIN_KEYS = {
     "v", "id", "tenant_id", "destination_id", "rate", "actor", "reason", "began_at", "until", "stopped_at", "drained_at", "held",
-    "found", "oldest_since", "last_turn_at", "left", "oldest_age_seconds", "eta_seconds",
+    "found", "going", "oldest_since", "last_turn_at", "left", "oldest_age_seconds", "eta_seconds",
 }  # fmt: skip
 WHY = ("--reason", "their wish")
 
@@ -38,11 +39,24 @@ class Broker:
         return OnBroker(0, 0)
 
 
-def scan(stage, times=1):
+class Worked(Broker):
+    """A broker with workers, which claim at once what comes."""
+
+    def __init__(self, stage):
+        self.claims = PostgresClaims(stage.database, worker="w", formats={})
+
+    def publish(self, messages):
+        for each in messages:
+            assert self.claims.claim(each.reminder_id, each.delivery_key, uuid4(), 600.0) is not None
+        return len(messages)
+
+
+def scan(stage, times=1, broker=None):
     """One pass of a scanner, or more."""
     policy = ScanPolicy(500, 10_000, 60.0, 120.0, RepairPolicy(8, 72 * 3600.0))
+    broker = broker or Broker()
     for _ in range(times):
-        Scan(PostgresScan(stage.database), Broker(), Broker(), policy).once()
+        Scan(PostgresScan(stage.database), broker, broker, policy).once()
 
 
 def test_a_cap_is_set_listed_shown_and_removed(run, stage, broker):
@@ -129,7 +143,7 @@ def test_a_drain_is_begun_shown_stopped_and_let_go(run, stage, broker):
     assert found["oldest_due_age_seconds"] >= 5
     assert "draining" in run("status").stdout
     stopped = run("drain", "--tenant", "acme", "--stop", "--reason", "too much")
-    assert "tenant acme: stopped, 19 left, the oldest" in stopped.stdout
+    assert "tenant acme: stopped, 30 left, the oldest" in stopped.stdout
     held = next(each for each in made if only(run("show", each.id, "--json"))["status"] == "held")
     assert "that drain was stopped" in only(run("show", held.id, "--json"))["why"]
     assert run("pause", "list").stdout == "Nothing is paused.\n"
@@ -142,9 +156,9 @@ def test_watching_ends_by_itself_and_interrupted_it_leaves_the_drain_going(run, 
     for _ in range(30):
         stage.schedule()
     run("drain", "--all", "--rate", "1/s", *WHY, "--no-watch")
-    scan(stage, 2)
+    scan(stage, 2, Worked(stage))
     watching = start("drain", "--all")
-    assert watching.stdout.readline().startswith("everything: 19 left, the oldest ")
+    assert watching.stdout.readline().startswith("everything: 19 left, 10 more have their turns, the oldest ")
     watching.send_signal(signal.SIGINT)
     told = watching.communicate(timeout=20)[1]
     assert (watching.returncode, "the drain goes on without this command" in told) == (130, True)
@@ -152,7 +166,7 @@ def test_watching_ends_by_itself_and_interrupted_it_leaves_the_drain_going(run, 
     watching = start("drain", "--all", "--rate", "1000/s", *WHY)
     end = time.monotonic() + 20
     while watching.poll() is None and time.monotonic() < end:
-        scan(stage)
+        scan(stage, 1, Worked(stage))
         time.sleep(0.05)
     assert watching.returncode == 0
     assert "drained" in watching.stdout.read().splitlines()[-1]
@@ -174,6 +188,18 @@ def test_wrong_drains_are_refused_in_words(run, stage, arguments, code, told):
     said = run("drain", *arguments)
     assert (said.exit_code, said.stdout) == (code, "")
     assert told in said.stderr
+
+
+def test_what_a_resume_still_lets_go_is_late_and_is_not_drained_besides(run, stage, broker):
+    for _ in range(30):
+        stage.schedule()
+    run("pause", "--tenant", "acme", *WHY)
+    scan(stage)
+    run("resume", "--tenant", "acme", "--rate", "1/s")
+    assert only(run("status", "--json"))["oldest_due_age_seconds"] >= 5
+    said = run("drain", "--tenant", "acme", "--rate", "2/s", *WHY)
+    assert (said.exit_code, said.stdout) == (1, "")
+    assert "it was resumed, and still lets go what was held: tenant acme\n`reminders resume " in said.stderr
 
 
 def test_what_is_paused_is_resumed_instead(run, stage):

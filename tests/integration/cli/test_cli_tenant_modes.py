@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import getpass
 import socket
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 
 import pytest
@@ -12,6 +13,7 @@ from integration.cli.stage import lines, only
 from reminders import bootstrap
 from reminders.ledger.claiming import PostgresClaims
 from reminders.ledger.scanning import PostgresScan
+from reminders.ledger.tenant_registry import Dispatcher
 
 WHY = ("--reason", "trial")
 
@@ -99,8 +101,31 @@ def test_handover_gives_tenants_away_and_says_what_is_open(run, stage):
     assert (again["dispatcher"], again["changed"], again["woken"], again["open_claims"]) == ("green", {}, 0, 1)
     assert "dispatcher  green (handed over 1 times)" in run("tenant", "show", "acme").stdout
     everything = only(run("handover", "--all", "--to", "blue", *WHY, "--json"))
-    assert everything["changed"] == {"acme": "green"}
+    assert (everything["changed"], everything["running"]) == ({"acme": "green"}, False)
     assert stage.rows("SELECT dispatcher FROM new_tenants") == [("blue",)]
+
+
+def test_a_dispatcher_that_nobody_runs_is_warned_of_and_shown(run, stage, broker):
+    scanners = {name: PostgresScan(stage.database, dispatcher=Dispatcher(name)) for name in ("main", "green")}
+    scanners["main"].record_tick(taken=1)
+    stage.schedule()
+    stage.publish()
+    said = run("handover", "acme", "--to", "gren", *WHY)
+    assert (said.exit_code, "warning: no scanner of dispatcher gren has been seen" in said.stderr) == (0, True)
+    assert only(run("status", "--json"))["dispatchers_away"] == ["gren"]
+    assert "nobody runs" in run("status").stdout
+    scanners["green"].record_tick(taken=1)
+    assert run("handover", "acme", "--to", "green", *WHY).stderr == ""
+    assert only(run("status", "--json"))["dispatchers_away"] == []
+    stage.rows("UPDATE dispatchers SET seen_at = seen_at - interval '4 minutes' RETURNING 1")
+    assert only(run("status", "--json"))["dispatchers_away"] == ["green"]
+
+
+def test_a_worker_whose_claims_last_otherwise_than_its_scanners_think_says_so(run, stage, settings, caplog):
+    PostgresScan(stage.database, claim=30.0).record_tick(taken=1)
+    for claim, told in ((30.0, 0), (60.0, 1)):
+        bootstrap.admission_of(replace(settings, claim=claim), stage.database, worker="w").tokens.close()
+        assert caplog.text.count("worker.claims_differ: REMINDERS_CLAIM is 60 s here and 30 s for the scanners") == told
 
 
 def test_the_settings_name_the_dispatcher_that_scans_and_claims(run, stage, broker, monkeypatch):

@@ -234,6 +234,14 @@ class World:
         self.scanning(now=now, dispatcher=dispatcher, in_flight=10_000, batch=10_000).once()
         return self.broker.take()
 
+    def called(self, now: datetime | None = None) -> list[UUID]:
+        """Scan once, and claim for ever what went out: the ids of what is called, in their order."""
+        claims = self.claims(now)
+        messages = self.published(now)
+        taken = [claims.claim(each.reminder_id, each.delivery_key, uuid7(), 1e6) for each in messages]
+        assert None not in taken
+        return [each.reminder_id for each in messages]
+
     def claims(
         self, now: datetime | None = None, worker: str = "worker-1", dispatcher: Dispatcher | None = None
     ) -> PostgresClaims:
