@@ -9,6 +9,7 @@ from typing import Any
 
 import psycopg2
 import psycopg2.errors
+from psycopg2.extensions import TRANSACTION_STATUS_IDLE, TRANSACTION_STATUS_UNKNOWN
 from psycopg2.extensions import connection as DriverConnection  # noqa: N812 - a class with a module's naming
 from sqlalchemy import URL, create_engine, event, make_url
 from sqlalchemy.exc import ArgumentError
@@ -138,11 +139,12 @@ class Database:
             driver = _driver(connection)
             try:
                 yield driver
+                # A time limit of the transaction's own may end this statement too.
+                driver.cursor().execute("COMMIT")
             except BaseException:
                 if not driver.closed:
                     driver.cursor().execute("ROLLBACK")
                 raise
-            driver.cursor().execute("COMMIT")
 
     def bound(self, statement: Statement) -> BoundStatement:
         found = self._bound.get(statement.name)
@@ -179,6 +181,9 @@ class Database:
             with self._noticing_loss(connection):
                 yield connection
         finally:
+            if _unfinished(connection):
+                # Its next user would be inside somebody else's transaction.
+                connection.invalidate()
             connection.close()
 
     def _begun(self) -> PoolProxiedConnection:
@@ -228,6 +233,12 @@ def _driver(connection: PoolProxiedConnection) -> DriverConnection:
     driver = connection.driver_connection
     assert isinstance(driver, DriverConnection)
     return driver
+
+
+def _unfinished(connection: PoolProxiedConnection) -> bool:
+    if not connection.is_valid:
+        return False
+    return _driver(connection).info.transaction_status not in (TRANSACTION_STATUS_IDLE, TRANSACTION_STATUS_UNKNOWN)
 
 
 def _autocommit(driver: Any, _record: object) -> None:
