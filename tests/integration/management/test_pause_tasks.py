@@ -5,21 +5,11 @@ import logging
 
 import pytest
 
-from integration.cli.stage import Stage
-from reminders import InvalidInput, bootstrap, management_tasks
+from reminders import InvalidInput, management_tasks
 from reminders.celery import app
 from reminders.ledger.pausing import pauses
 
 WORD = {"actor": "ada", "reason": "moving"}
-
-
-@pytest.fixture
-def stage(database, settings, services, migrated, monkeypatch):
-    """A ledger that this process, as a worker, is set up for."""
-    monkeypatch.setenv("DATABASE_URL", migrated)
-    monkeypatch.setenv("REDIS_URL", services.redis_url)
-    yield Stage(database, settings)
-    bootstrap.database().close()
 
 
 def run(name, **given):

@@ -1,13 +1,11 @@
 """Erasing and purging by tasks: refused unless a setting allows it, on record, and carried on until they are complete."""
 
-import json
 import logging
 
 import pytest
 
 from integration.audit.aging import DAY, AgingWorld
-from integration.cli.stage import Stage
-from reminders import InvalidInput, bootstrap, erasure_tasks
+from reminders import InvalidInput, erasure_tasks
 from reminders.celery import app
 from reminders.domain.errors import Refused
 from reminders.domain.outcomes import Delivered
@@ -18,31 +16,8 @@ LOGGER = erasure_tasks.logger.name
 
 
 @pytest.fixture
-def stage(database, settings, services, migrated, monkeypatch):
-    """A ledger that this process, as a worker, is set up for."""
-    monkeypatch.setenv("DATABASE_URL", migrated)
-    monkeypatch.setenv("REDIS_URL", services.redis_url)
-    yield Stage(database, settings)
-    bootstrap.database().close()
-
-
-@pytest.fixture
 def allowed(monkeypatch):
     monkeypatch.setenv("REMINDERS_ALLOW_ERASE_TASKS", "yes")
-
-
-@pytest.fixture
-def run(stage, caplog):
-    """As a worker runs a task: the answer must be fit for a message. With it, what was logged."""
-
-    def _run(name, **given):
-        caplog.clear()
-        with caplog.at_level(logging.INFO, logger=LOGGER):
-            answer = json.loads(json.dumps(app.tasks[f"reminders.{name}"](**{**WORD, **given})))
-        (line,) = [each.getMessage() for each in caplog.records if each.name == LOGGER]
-        return answer, line
-
-    return _run
 
 
 @pytest.fixture

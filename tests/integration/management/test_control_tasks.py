@@ -1,12 +1,10 @@
 """The tasks by which operators cap, drain, shadow and hand over: the same as the commands, and as careful."""
 
-import json
 import logging
 
 import pytest
 
-from integration.cli.stage import Stage
-from reminders import InvalidInput, bootstrap, control_tasks
+from reminders import InvalidInput, control_tasks
 from reminders.celery import app
 from reminders.domain.errors import NotFound
 from reminders.ledger.draining import drains
@@ -15,29 +13,6 @@ from reminders.ledger.tenant_standing import standing
 
 WORD = {"actor": "ada", "reason": "moving"}
 LOGGER = control_tasks.logger.name
-
-
-@pytest.fixture
-def stage(database, settings, services, migrated, monkeypatch):
-    """A ledger that this process, as a worker, is set up for."""
-    monkeypatch.setenv("DATABASE_URL", migrated)
-    monkeypatch.setenv("REDIS_URL", services.redis_url)
-    yield Stage(database, settings)
-    bootstrap.database().close()
-
-
-@pytest.fixture
-def run(stage, caplog):
-    """As a worker runs a task: the answer must be fit for a message. With it, what was logged."""
-
-    def _run(name, **given):
-        caplog.clear()
-        with caplog.at_level(logging.INFO, logger=LOGGER):
-            answer = json.loads(json.dumps(app.tasks[f"reminders.{name}"](**{**WORD, **given})))
-        (line,) = [each.getMessage() for each in caplog.records if each.name == LOGGER]
-        return answer, line
-
-    return _run
 
 
 def test_a_cap_is_set_listed_and_removed(stage, run):

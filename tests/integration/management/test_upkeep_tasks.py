@@ -1,14 +1,12 @@
 """The tasks by which operators cancel, close and open, and tick off: the same as the commands, and as careful."""
 
-import json
 import logging
 from datetime import timedelta
 from uuid import uuid4
 
 import pytest
 
-from integration.cli.stage import Stage
-from reminders import InvalidInput, bootstrap, upkeep_tasks
+from reminders import InvalidInput, upkeep_tasks
 from reminders.celery import app
 from reminders.domain.errors import NotFound, Refused
 from reminders.domain.outcomes import Blocked, Rejected
@@ -20,30 +18,6 @@ from reminders.ledger.noticing import look_for_news
 WORD = {"actor": "ada", "reason": "moving"}
 LOGGER = upkeep_tasks.logger.name
 ADDRESS = "https://example.com/of/anna"
-
-
-@pytest.fixture
-def stage(database, settings, services, migrated, monkeypatch):
-    """A ledger that this process, as a worker, is set up for."""
-    monkeypatch.setenv("DATABASE_URL", migrated)
-    monkeypatch.setenv("REDIS_URL", services.redis_url)
-    app.loader.import_default_modules()
-    yield Stage(database, settings)
-    bootstrap.database().close()
-
-
-@pytest.fixture
-def run(stage, caplog):
-    """As a worker runs a task: the answer must be fit for a message. With it, what was logged."""
-
-    def _run(name, **given):
-        caplog.clear()
-        with caplog.at_level(logging.INFO, logger=LOGGER):
-            answer = json.loads(json.dumps(app.tasks[f"reminders.{name}"](**{**WORD, **given})))
-        (line,) = [each.getMessage() for each in caplog.records if each.name == LOGGER]
-        return answer, line
-
-    return _run
 
 
 def place(stage):

@@ -6,7 +6,6 @@ import socket
 import pytest
 from celery.exceptions import Retry
 
-from integration.cli.stage import Stage
 from reminders import InvalidInput, bootstrap, management_tasks
 from reminders.celery import app
 from reminders.domain.outcomes import Rejected, Unknown
@@ -16,15 +15,6 @@ GONE = Rejected("http_410", "gone", status_code=410)
 UNKNOWN = Unknown("timeout", "no answer", timed_out=True)
 WORD = {"actor": "ada", "reason": "fixed"}
 NAMES = ("reminders.redrive_dead_letters", "reminders.discard_dead_letters", "reminders.resolve_dead_letters")
-
-
-@pytest.fixture
-def stage(database, settings, services, migrated, monkeypatch):
-    """A ledger that this process, as a worker, is set up for."""
-    monkeypatch.setenv("DATABASE_URL", migrated)
-    monkeypatch.setenv("REDIS_URL", services.redis_url)
-    yield Stage(database, settings)
-    bootstrap.database().close()
 
 
 @pytest.fixture
