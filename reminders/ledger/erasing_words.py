@@ -32,6 +32,7 @@ WRITTEN: dict[str, tuple[tuple[str, ...], bool]] = {
     "shadow_deliveries": (("why", "released_by", "released_reason"), True),
     "series": (("fault",), True),
     "erasures": (("reason", "actor"), True),
+    "quarantines": (("reason", "actor"), False),
     "dead_letters": (("reason", "actor", "action_reason", "note", "resolution_reference"), False),
     "reconciliation_files": (("name", "url", "etag", "actor", "asked_because", "reason"), False),
     "reconciliation_runs": (("file_name", "actor", "error"), False),

@@ -119,6 +119,8 @@ GOES: dict[str, Goes] = {
     ),
     "erasures": Goes(_ID, "evidence", "x.finished_at"),
     "purges": Goes(_ID, "evidence", "x.settled_at", tenant=None),
+    "quarantines": Goes(_ID, "evidence", "x.ended_at", tenant=None),
+    "dispatchers": Goes((("name", "text"),), "reminders", "x.seen_at", tenant=None),
 }
 """Tables of which rows go by a date of their own, in the order in which one makes room for the next."""
 

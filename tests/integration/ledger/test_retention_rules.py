@@ -63,6 +63,8 @@ ROWS = {
     "templates": "(id, tenant_id, kind, channel, locale, version, parts, added_at, actor, host) VALUES ({id}, '{t}', 'k{n}', 'c', '', 1, '{{}}', {at}, 'a', 'h')",
     "erasures": "(id, tenant_id, user_token, reason, actor, host, finished_at) VALUES ({id}, '{t}', 'x', 'r', 'a', 'h', {at})",
     "purges": "(id, older_than, cutoff, ended_at, waits_for, settled_at) VALUES ({id}, 1, {at}, {at}, '{{}}', {at})",
+    "quarantines": "(id, since, base, pause_id, letters, actor, host, reason, cutoff, ended_at) VALUES ({id}, {at}, 1, {id}, true, 'a', 'h', 'r', {at}, {at})",
+    "dispatchers": "(name, seen_at, claim) VALUES ('d{n}', {at}, 30)",
     "shutdowns": "(worker, asked_at) VALUES ('w{n}', {at})",
     "calendars": "(id, tenant_id, user_id, kind, channel, import_id, imported_at) VALUES ({id}, '{t}', 'u', 'k', 'c', {id}, {at})",
 }
