@@ -72,14 +72,18 @@ class Metrics:
         try:
             return measure(self._database)
         except _AWAY as error:
-            logger.warning("metrics.ledger_away error=%s: what is counted in the ledger is left out", type(error).__name__)
+            logger.warning(
+                "metrics.ledger_away error=%s: what is counted in the ledger is left out", type(error).__name__
+            )
             return None
 
     def _observed(self) -> Observed | None:
         try:
             return observe(self._link)
         except BrokerAway as error:
-            logger.warning("metrics.broker_away error=%s: what is counted on the broker is left out", type(error).__name__)
+            logger.warning(
+                "metrics.broker_away error=%s: what is counted on the broker is left out", type(error).__name__
+            )
             return None
 
 

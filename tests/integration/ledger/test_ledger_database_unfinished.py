@@ -40,14 +40,19 @@ def own(world):
     database.close()
 
 
+def step(own, *, too_slow):
+    with own.transaction() as connection:
+        connection.cursor().execute("CREATE TEMPORARY TABLE half_done ON COMMIT DROP AS SELECT 1")
+        if too_slow:
+            raise errors.QueryCanceled("the step took too long")
+
+
 @pytest.mark.parametrize("cut", [["COMMIT"], ["ROLLBACK"], ["COMMIT", "ROLLBACK"]], ids="+".join)
 def test_an_end_that_is_cut_off_leaves_nothing_for_the_next_user(own, monkeypatch, cut):
     whole = subject._driver
     monkeypatch.setattr(subject, "_driver", lambda connection: CutOff(whole(connection), cut))
-    with pytest.raises(psycopg2.Error), own.transaction() as connection:
-        connection.cursor().execute("CREATE TEMPORARY TABLE half_done ON COMMIT DROP AS SELECT 1")
-        if "COMMIT" not in cut:
-            raise errors.QueryCanceled("the step took too long")
+    with pytest.raises(psycopg2.Error):
+        step(own, too_slow="COMMIT" not in cut)
     monkeypatch.undo()
     with own.transaction() as connection, connection.cursor() as cursor:
         cursor.execute("SELECT to_regclass('half_done')")
