@@ -254,7 +254,7 @@ def test_a_store_that_cannot_be_written_is_not_answered_with_success(provider, t
         assert isinstance(outcome, Retry)
         assert outcome.status_code == 503
         assert send(provider, receiver.urls[0]) == Delivered("effect-1", 200)
-    assert "The store cannot be written" in caplog.text
+    assert "the store cannot be written" in caplog.text
 
 
 def test_a_bug_of_ours_is_answered_and_does_not_end_the_receiver(provider, caplog):
@@ -265,7 +265,7 @@ def test_a_bug_of_ours_is_answered_and_does_not_end_the_receiver(provider, caplo
     with Receiver(port=0, master=MASTER, on_delivery=fail_once) as receiver:
         assert send(provider, receiver.urls[0]).status_code == 500
         assert send(provider, receiver.urls[0]) == Delivered("effect-1", 200)
-    assert "A delivery was not handled" in caplog.text
+    assert "a delivery was not handled" in caplog.text
 
 
 def test_the_report_over_http(receiver, provider):

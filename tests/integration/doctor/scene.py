@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+import threading
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field, replace
@@ -60,17 +61,37 @@ class Scene:
 
     def look(self) -> Diagnosis:
         """What the doctor says now. A second look at workers, which real ones may need, is left out."""
-        self.alive()
         self.sql("SELECT pg_stat_force_next_flush()")
-        with patch.object(examine, "SECOND_LOOK", 0.0):
+        with patch.object(examine, "SECOND_LOOK", 0.0), self.speaking():
             return examine.diagnose(self.installation)
 
     def names(self) -> set[str]:
         return {finding.check.name for finding in self.look().findings}
 
+    @contextmanager
+    def speaking(self) -> Iterator[None]:
+        """Have workers say every second that they are there, as real ones do: the doctor may take long on a busy machine."""
+        over = threading.Event()
+
+        def speak() -> None:
+            while not over.wait(1.0):
+                self._announce()
+
+        self.alive()
+        speaker = threading.Thread(target=speak)
+        speaker.start()
+        try:
+            yield
+        finally:
+            over.set()
+            speaker.join()
+
     def alive(self) -> None:
         """Have workers say that they are there."""
         self.redis.delete(KEY)
+        self._announce()
+
+    def _announce(self) -> None:
         link = Link(self.settings)
         for number, queue in enumerate(self.queues):
             announce(link, Presence(f"{queue}1@host", number, (queue,), 1))
