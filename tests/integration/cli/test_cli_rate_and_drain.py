@@ -118,7 +118,7 @@ def test_calls_at_once_of_a_destination_and_a_channel(run, stage):
         (("set", "--per-second", "1", *WHY), 2, "Give one of --tenant, --channel and --destination."),
         (("set", "--tenant", "a", "--channel", "b", "--per-second", "1", *WHY), 2, "Give one of"),
         (("set", "--tenant", "a", *WHY), 1, "or concurrent is needed"),
-        (("set", "--tenant", "a", "--per-second", "0", *WHY), 1, "must be above 0"),
+        (("set", "--tenant", "a", "--per-second", "0", *WHY), 1, "must be from 0.0000001 to 100,000"),
         (("set", "--tenant", "a", "--per-second", "1"), 2, "Missing option '--reason'"),
         (("set", "--destination", "no-id", "--per-second", "1", *WHY), 1, "is no id"),
         (("remove", "--tenant", "a", *WHY), 1, "no cap is set for exactly this: tenant a"),
