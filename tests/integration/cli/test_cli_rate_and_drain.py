@@ -182,6 +182,8 @@ def test_watching_ends_by_itself_and_interrupted_it_leaves_the_drain_going(run, 
         (("--all", "--rate", "fast", *WHY), 1, "is no rate"),
         (("--all",), 1, "there was no drain of exactly this: everything"),
         (("--all", "--stop", *WHY), 1, "no drain of exactly this is under way: everything"),
+        (("--list", "--tenant", "a", "--stop", *WHY), 2, "--list goes with none of"),
+        (("--list", "--rate", "1/s", *WHY), 2, "--list goes with none of"),
     ],
 )
 def test_wrong_drains_are_refused_in_words(run, stage, arguments, code, told):
