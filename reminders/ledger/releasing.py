@@ -10,7 +10,7 @@ from reminders.ledger.pause_rules import ALIKE, COVERS, FITS
 from reminders.ledger.statement import Statement
 from reminders.ledger.tenant_registry import ALONE
 
-_OF_ITS_KIND = f"{ALIKE} AND (y.drain_until IS NULL) = (z.drain_until IS NULL)"
+_OF_ITS_KIND = f"{ALIKE} AND y.by_mode = z.by_mode AND (y.drain_until IS NULL) = (z.drain_until IS NULL)"
 
 AHEAD = 10.0
 """Seconds ahead for which turns are given out at a rate: a later word on the rate is heeded within it."""
@@ -23,7 +23,7 @@ GOING = "(d.status IN ('leased', 'published') OR d.status = 'pending' AND d.wake
 # give no turn out twice. Nothing is waited for, save a late report's stamp on a delivery. The time in which a row was held
 # counts neither against the bound that it was given by waiting, nor against its budget. What was paused again before the
 # first pause had let all go is held by two of exactly the same: they let go one after the other, or their rates would add up. What
-# a drain lets go is a backlog of its own: what a pause of the same held since does not wait behind it. While another pause covers all
+# a drain lets go is a backlog of its own: what a pause of the same held since does not wait behind it, nor what was held while the tenant was off behind either. While another pause covers all
 # that is let go at a rate, it stays where it is: held by the other one, it would go with that one's end, and its rate be forgotten.
 # Turns that nobody has taken are given to nobody else: while workers are away, no more are given than for the next seconds. The
 # scanners of other dispatchers see to what is theirs.

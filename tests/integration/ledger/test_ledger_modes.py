@@ -74,6 +74,21 @@ def test_off_again_and_live_again_what_the_first_time_still_holds_goes_at_the_ra
     assert [world.status(each.id)[0] for each in made] == ["pending"] * 3
 
 
+def test_what_is_held_while_off_does_not_wait_behind_what_a_resume_lets_go_at_its_rate(world):
+    made = [world.schedule() for _ in range(30)]
+    by = pauses.paused(world, tenant_id="tenant-a")
+    world.published()
+    pauses.resumed(world, by, rate=1 / 3600)
+    pauses.release(world)
+    moded(world, "off")
+    late = world.schedule()
+    world.published(world.lapse(1))
+    moded(world, "live")
+    pauses.release(world, 2)
+    assert world.status(late.id)[0] == "pending"
+    assert [world.status(each.id)[0] for each in made].count("held") == 29
+
+
 def test_what_is_held_while_off_is_shadowed_once_it_is_in_shadow(world):
     made = world.schedule()
     moded(world, "off")
