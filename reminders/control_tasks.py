@@ -33,6 +33,7 @@ from reminders.settings import load
 logger = logging.getLogger(__name__)
 
 _refusal_logged = partial(refusal_logged, logger)
+MOST_LISTED = 1_000_000
 _CAPPED = ("tenant", "channel", "destination")
 _DRAINED = ("tenant", "destination")
 
@@ -70,8 +71,8 @@ def rate_list(*, actor: str, reason: str, removed: bool = False, limit: int = 10
     with _refusal_logged("list", "rate"):
         who = checked_words("actor", actor)
         checked_words("reason", reason)
-        if type(limit) is not int or limit < 1:
-            raise InvalidInput("limit", "must be a whole number from 1")
+        if type(limit) is not int or not 1 <= limit <= MOST_LISTED:
+            raise InvalidInput("limit", f"must be a whole number from 1 to {MOST_LISTED:,}")
         found = rates.rates(bootstrap.database(), removed=removed is True, limit=limit)
     logger.info("rate.listed count=%d waiting=%d actor=%s", len(found), sum(each.waiting for each in found), who)
     return {"rates": [each.fields() for each in found]}

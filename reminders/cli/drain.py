@@ -56,6 +56,8 @@ def drain(
     drain holds what is left until it is said again with --rate; `reminders resume ID` lets it go at once.
     """
     if listed:
+        if stop or everything or any(given is not None for given in (tenant, destination, rate)):
+            raise click.UsageError("--list goes with none of --tenant, --destination, --all, --rate and --stop.")
         _list(as_json=as_json)
         return
     if [tenant is not None, destination is not None, everything].count(True) != 1:

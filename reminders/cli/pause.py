@@ -49,6 +49,8 @@ def pause(context: click.Context, /, *, reason: str | None, actor: str | None, a
     Only what expires ends. Overlapping pauses hold until the last of them has ended.
     """
     if context.invoked_subcommand is not None:
+        if reason is not None or _says_something(scope):
+            raise click.UsageError(f"Give either what to pause, or {context.invoked_subcommand}.")
         return
     if reason is None:
         raise click.UsageError("Missing option '--reason'.")
@@ -99,7 +101,7 @@ def resume(
 ) -> None:
     """End pauses, by ID or by exactly what they cover; `--all` is the pause of everything, not every pause.
 
-    What they hold is let go by the scan, what was held first before the rest, unless another pause covers it. Said again
+    What they hold is let go by the scan, what was due first before the rest, unless another pause covers it. Said again
     by ID, it changes the rate of what is still held.
     """
     if bool(ids) == _says_something(scope):

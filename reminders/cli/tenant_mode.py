@@ -27,7 +27,9 @@ def mode_options(command: Decorated) -> Decorated:
     for option in (
         click.option("--actor", help="Of --mode: who; kept on record with this host.  [default: you]"),
         click.option("--reason", help="Of --mode: why; kept on record.  [required with it]"),
-        click.option("--rate", metavar="N/s|N/m", help="Of --mode: let what was held while off go at this rate."),
+        click.option(
+            "--rate", metavar="N/s|N/m", help="Of --mode: let what was held while off go at this rate, each tenant's."
+        ),
         click.option("--cohort", help="Of --mode: all tenants of this cohort, in one step."),
         click.option("--mode", type=click.Choice(MODES), help="Whether its reminders are sent."),
     ):

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from reminders.ledger.audit_check import Check
-from reminders.ledger.pause_rules import ALIKE
+from reminders.ledger.pause_rules import ALIKE, COVERS
 from reminders.ledger.releasing import GOING
 
 HOLDS: tuple[Check, ...] = (
@@ -40,7 +40,12 @@ CROSS JOIN LATERAL (
     SELECT max(GREATEST(y.next_at, y.released_at)) AS latest FROM {{s}}.pauses y
     WHERE y.ended_at IS NOT NULL AND (y.paused_at, y.id) < (z.paused_at, z.id) AND {ALIKE}
 ) first
-WHERE d.status = 'held' AND z.stopped_at IS NULL AND GREATEST(z.ended_at, z.next_at, z.released_at, first.latest) <= :stale
+CROSS JOIN LATERAL (
+    SELECT max(COALESCE(y.ended_at, 'infinity')) AS latest FROM {{s}}.pauses y
+    WHERE z.rate IS NOT NULL AND y.drain_until IS NULL AND y.id <> z.id AND {COVERS}
+) covered
+WHERE d.status = 'held' AND z.stopped_at IS NULL
+  AND GREATEST(z.ended_at, z.next_at, z.released_at, first.latest, covered.latest) <= :stale
   AND NOT EXISTS (SELECT 1 FROM {{s}}.due d JOIN {{s}}.pauses y ON y.id = d.let_go_by
                   WHERE {GOING} AND (y.paused_at, y.id) <= (z.paused_at, z.id) AND {ALIKE})""",
         "Does a scanner run (`reminders status`)? `reminders scan` lets it go now; if it does not, somebody's open "

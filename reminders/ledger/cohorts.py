@@ -51,8 +51,10 @@ class Member:
     dispatcher: str | None
 
 
-def checked_cohort(name: str) -> str:
+def checked_cohort(name: object) -> str:
     """The name of a cohort. Raises `InvalidInput`."""
+    if not isinstance(name, str):
+        raise InvalidInput("cohort", f"must be text, not {type(name).__name__}")
     try:
         return read_cohort(name)
     except ValueError as error:

@@ -13,6 +13,10 @@ ALIKE = """y.tenant_id IS NOT DISTINCT FROM z.tenant_id AND y.channel IS NOT DIS
       AND y.kind IS NOT DISTINCT FROM z.kind AND y.destination_id IS NOT DISTINCT FROM z.destination_id"""
 """Whether pauses `y` and `z` cover exactly the same."""
 
+COVERS = """(y.tenant_id IS NULL OR y.tenant_id = z.tenant_id) AND (y.channel IS NULL OR y.channel = z.channel)
+      AND (y.kind IS NULL OR y.kind = z.kind) AND (y.destination_id IS NULL OR y.destination_id = z.destination_id)"""
+"""Whether pause `y` covers all that pause `z` covers, as far as their words tell."""
+
 # Each part by its own index.
 ACTIVE = """SELECT * FROM {s}.pauses WHERE ended_at IS NULL
             UNION ALL SELECT * FROM {s}.pauses WHERE drain_until IS NOT NULL AND drained_at IS NULL"""

@@ -21,7 +21,8 @@ from reminders.ledger.rate_rules import IN_FLIGHT, WAITS
 from reminders.ledger.review import checked_words
 from reminders.ledger.statement import Statement
 
-FASTEST, MOST_AT_ONCE = 100_000.0, 1_000_000
+SLOWEST, FASTEST, MOST_AT_ONCE = 1e-7, 100_000.0, 1_000_000
+"""Tokens a second; the slowest is one in four months. A turn that is further away than Postgres reckons would stop every scan."""
 KEPT_FOR = 5.0
 """Seconds for which a worker goes by what it has read of a cap."""
 
@@ -203,8 +204,8 @@ class KeptRates:
 def _check(scope: PauseScope, per_second: float | None, burst: int | None, concurrent: int | None) -> None:
     if per_second is None and concurrent is None:
         raise InvalidInput("per_second", "or concurrent is needed: a cap must cap something")
-    if per_second is not None and not 0 < per_second <= FASTEST:
-        raise InvalidInput("per_second", f"must be above 0 and at most {FASTEST:,.0f}")
+    if per_second is not None and not SLOWEST <= per_second <= FASTEST:
+        raise InvalidInput("per_second", f"must be from {SLOWEST:.7f} to {FASTEST:,.0f}; `reminders pause` stops it")
     if burst is not None and per_second is None:
         raise InvalidInput("burst", "goes with per_second")
     for name, value in (("burst", burst), ("concurrent", concurrent)):

@@ -6,9 +6,11 @@ from datetime import datetime
 
 from reminders.ledger.database import Database
 from reminders.ledger.ownership import OWNS_LANE, SHARED
-from reminders.ledger.pause_rules import ALIKE, FITS
+from reminders.ledger.pause_rules import ALIKE, COVERS, FITS
 from reminders.ledger.statement import Statement
 from reminders.ledger.tenant_registry import ALONE
+
+_OF_ITS_KIND = f"{ALIKE} AND y.by_mode = z.by_mode AND (y.drain_until IS NULL) = (z.drain_until IS NULL)"
 
 AHEAD = 10.0
 """Seconds ahead for which turns are given out at a rate: a later word on the rate is heeded within it."""
@@ -20,7 +22,9 @@ GOING = "(d.status IN ('leased', 'published') OR d.status = 'pending' AND d.wake
 # as well as any; without held rows it is one look into an empty index. The pause's own row is locked first: two scans
 # give no turn out twice. Nothing is waited for, save a late report's stamp on a delivery. The time in which a row was held
 # counts neither against the bound that it was given by waiting, nor against its budget. What was paused again before the
-# first pause had let all go is held by two of exactly the same: they let go one after the other, or their rates would add up.
+# first pause had let all go is held by two of exactly the same: they let go one after the other, or their rates would add up. What
+# a drain lets go is a backlog of its own: what a pause of the same held since does not wait behind it, nor what was held while the tenant was off behind either. While another pause covers all
+# that is let go at a rate, it stays where it is: held by the other one, it would go with that one's end, and its rate be forgotten.
 # Turns that nobody has taken are given to nobody else: while workers are away, no more are given than for the next seconds. The
 # scanners of other dispatchers see to what is theirs.
 RELEASE_IF_ENDED = Statement(
@@ -34,15 +38,17 @@ WITH RECURSIVE t AS MATERIALIZED (SELECT COALESCE(:now, clock_timestamp()) AS no
         SELECT d.hold_id FROM {{s}}.due d WHERE d.hold_id > walk.hold_id ORDER BY d.hold_id LIMIT 1
     ) following
 ), holding AS MATERIALIZED (
-    SELECT z.* FROM walk JOIN {{s}}.pauses z ON z.id = walk.hold_id WHERE z.ended_at IS NOT NULL AND z.stopped_at IS NULL
+    SELECT z.* FROM walk JOIN {{s}}.pauses z ON z.id = walk.hold_id
+    WHERE z.ended_at IS NOT NULL AND z.stopped_at IS NULL
+      AND (z.rate IS NULL OR NOT EXISTS (SELECT 1 FROM {{s}}.pauses y WHERE y.ended_at IS NULL AND {COVERS}))
 ), locked AS MATERIALIZED (
     SELECT z.id, z.rate, GREATEST(z.next_at, before.next_at, (SELECT now FROM t)) AS start
     FROM holding JOIN {{s}}.pauses z ON z.id = holding.id
     LEFT JOIN LATERAL (
         SELECT max(y.next_at) AS next_at FROM {{s}}.pauses y
-        WHERE z.rate IS NOT NULL AND y.paused_at < z.paused_at AND y.released_at > z.ended_at AND {ALIKE}
+        WHERE z.rate IS NOT NULL AND y.paused_at < z.paused_at AND y.released_at > z.ended_at AND {_OF_ITS_KIND}
     ) before ON true
-    WHERE NOT EXISTS (SELECT 1 FROM holding y WHERE (y.paused_at, y.id) < (z.paused_at, z.id) AND {ALIKE})
+    WHERE NOT EXISTS (SELECT 1 FROM holding y WHERE (y.paused_at, y.id) < (z.paused_at, z.id) AND {_OF_ITS_KIND})
     FOR NO KEY UPDATE OF z SKIP LOCKED
 ), ended AS MATERIALIZED (
     SELECT id, start, make_interval(secs => COALESCE(1 / rate, 0)) AS spacing, rate IS NOT NULL AS at_rate,
@@ -102,7 +108,7 @@ def release_held(
     """Let up to `limit` rows of each ended pause go, those that are due longest first; how many were looked at in all.
 
     At a rate, each has its turn as its `wake_at`, and turns are given out for the next `AHEAD` seconds only, those included that
-    have not been taken, of what is `dispatcher`'s. A row that another pause covers is held by that one from now on. Of pauses that cover exactly the same, the first one lets go before the
-    others.
+    have not been taken, of what is `dispatcher`'s. A row that another pause covers is held by that one from now on; but what is let go at a rate stays as it is while another pause covers
+    all of it. Of pauses that cover exactly the same, the first one lets go before the others.
     """
     return int(database.fetch_in_loops(RELEASE_IF_ENDED, now=now, limit=limit, dispatcher=dispatcher)[0][0])

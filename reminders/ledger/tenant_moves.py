@@ -69,7 +69,8 @@ SELECT tenant_id, mode FROM found ORDER BY tenant_id
     {**_SAID, "tenants": "text[]", "ids": "uuid[]", "mode": "text", "rate": "float8", "cohort": "text"},
 )
 
-# Said again while what was off is still being let go, it changes the rate, as `resume` does.
+# Said again while what was off is still being let go, it changes the rate, as `resume` does; so does turning on again what was off
+# once more before all of it had gone: the first pause lets go before the second.
 CHANGE_RATE = Statement(
     "tenant_change_rate",
     f"""
@@ -217,8 +218,8 @@ def set_mode(
         run(REGISTER, **dispatcher.given(), **_ids(tenants), **{**said, "reason": "REMINDERS_NEW_TENANTS"})
         run(LOCK, tenants=tenants)
         rows = run(SET_MODE, **_ids(tenants), **said, mode=mode, rate=rate, cohort=wanted.cohort)
-        if rate is not None and not rows:
-            run(CHANGE_RATE, tenants=tenants, rate=rate)
+        let_go = tenants if rate is not None else [tenant for tenant, before in rows if before == "off"]
+        run(CHANGE_RATE, tenants=let_go, rate=rate)
     # Crash here: the mode is in force, and shown. Said again, it is waited for once more.
     if mode != "live":
         await_claims(database, f"Mode {mode} of {wanted.words()}", wait)

@@ -123,6 +123,7 @@ def test_a_pause_that_is_killed_while_it_waits_is_in_force_and_can_be_said_again
     [
         (["pause", *WHY], 2, "Say what: --tenant, --channel, --kind, --destination, or --all."),
         (["pause", "--all"], 2, "Missing option '--reason'"),
+        (["pause", "--tenant", "acme", *WHY, "list"], 2, "Give either what to pause, or list."),
         (["pause", "--all", "--tenant", "acme", *WHY], 1, "not both"),
         (["pause", "--destination", "https://x.example", *WHY], 1, "destination_id: is no id"),
         (["pause", "--tenant", "", *WHY], 1, "--tenant: is empty"),

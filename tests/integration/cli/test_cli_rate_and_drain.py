@@ -118,7 +118,7 @@ def test_calls_at_once_of_a_destination_and_a_channel(run, stage):
         (("set", "--per-second", "1", *WHY), 2, "Give one of --tenant, --channel and --destination."),
         (("set", "--tenant", "a", "--channel", "b", "--per-second", "1", *WHY), 2, "Give one of"),
         (("set", "--tenant", "a", *WHY), 1, "or concurrent is needed"),
-        (("set", "--tenant", "a", "--per-second", "0", *WHY), 1, "must be above 0"),
+        (("set", "--tenant", "a", "--per-second", "0", *WHY), 1, "must be from 0.0000001 to 100,000"),
         (("set", "--tenant", "a", "--per-second", "1"), 2, "Missing option '--reason'"),
         (("set", "--destination", "no-id", "--per-second", "1", *WHY), 1, "is no id"),
         (("remove", "--tenant", "a", *WHY), 1, "no cap is set for exactly this: tenant a"),
@@ -182,6 +182,8 @@ def test_watching_ends_by_itself_and_interrupted_it_leaves_the_drain_going(run, 
         (("--all", "--rate", "fast", *WHY), 1, "is no rate"),
         (("--all",), 1, "there was no drain of exactly this: everything"),
         (("--all", "--stop", *WHY), 1, "no drain of exactly this is under way: everything"),
+        (("--list", "--tenant", "a", "--stop", *WHY), 2, "--list goes with none of"),
+        (("--list", "--rate", "1/s", *WHY), 2, "--list goes with none of"),
     ],
 )
 def test_wrong_drains_are_refused_in_words(run, stage, arguments, code, told):

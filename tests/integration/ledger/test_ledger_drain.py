@@ -276,6 +276,22 @@ def test_a_wider_pause_goes_before_it(world):
     assert {str(each) for (each,) in world.sql("SELECT hold_id FROM reminders.due")} == {str(by)}
 
 
+@pytest.mark.parametrize("wider", [{}, {"tenant_id": "loud"}], ids=["all", "the same"])
+def test_paused_meanwhile_it_keeps_its_rate_and_what_has_come_due_since_does_not_wait_behind_it(world, wider):
+    burst(world, "loud", 200, age=3600)
+    drain(world, rate=1.0)
+    assert sent(world, 0) == []
+    by = pauses.paused(world, **wider)
+    fresh = world.schedule(tenant_id="loud")
+    for second in range(1, 20):
+        assert sent(world, float(second)) == []
+    pauses.resumed(world, by)
+    order = [each for second in range(20, 41) for each in sent(world, float(second))]
+    assert fresh.id in order[: round(AHEAD) + 3]
+    # Those that had their turns when it was paused, and 21 seconds' worth.
+    assert len(order) <= 1 + (1 + AHEAD) + 21
+
+
 def test_two_scanners_at_once_give_no_turn_out_twice(world):
     burst(world, "loud", 200, age=3600)
     drain(world, rate=1.0)

@@ -16,6 +16,7 @@ from reminders.ledger.cohorts import add, members, remove
 from reminders.ledger.database import MARK
 from reminders.ledger.pausing import pauses as listed
 from reminders.ledger.pausing import resume
+from reminders.ledger.releasing import AHEAD
 from reminders.ledger.tenant_moves import Wanted, set_mode
 from reminders.ledger.tenant_registry import Dispatcher
 from reminders.ledger.tenant_standing import counted, standing
@@ -57,6 +58,35 @@ def test_live_again_lets_go_what_was_held_at_the_rate(world):
     moded(world, "live", rate=1000.0)
     pauses.release(world, 61)
     assert [world.status(each.id)[0] for each in made] == ["pending"] * 3
+
+
+@pytest.mark.parametrize("rate", [None, 1000.0], ids=["at once", "faster"])
+def test_off_again_and_live_again_what_the_first_time_still_holds_goes_at_the_rate_said_last(world, rate):
+    made = [world.schedule() for _ in range(3)]
+    moded(world, "off")
+    world.published()
+    moded(world, "live", rate=1 / 3600)
+    pauses.release(world)
+    moded(world, "off")
+    moded(world, "live", rate=rate)
+    pauses.release(world, AHEAD + 1)
+    pauses.release(world, AHEAD + 2)
+    assert [world.status(each.id)[0] for each in made] == ["pending"] * 3
+
+
+def test_what_is_held_while_off_does_not_wait_behind_what_a_resume_lets_go_at_its_rate(world):
+    made = [world.schedule() for _ in range(30)]
+    by = pauses.paused(world, tenant_id="tenant-a")
+    world.published()
+    pauses.resumed(world, by, rate=1 / 3600)
+    pauses.release(world)
+    moded(world, "off")
+    late = world.schedule()
+    world.published(world.lapse(1))
+    moded(world, "live")
+    pauses.release(world, 2)
+    assert world.status(late.id)[0] == "pending"
+    assert [world.status(each.id)[0] for each in made].count("held") == 29
 
 
 def test_what_is_held_while_off_is_shadowed_once_it_is_in_shadow(world):

@@ -201,6 +201,8 @@ def test_the_words_stay_on_record(world):
         (PauseScope(kind="note"), {"per_second": 1.0}),
         (LOUD, {}),
         (LOUD, {"per_second": 0.0}),
+        (LOUD, {"per_second": 1e-13}),
+        (LOUD, {"per_second": float("nan")}),
         (LOUD, {"per_second": 1.0, "burst": 0}),
         (LOUD, {"burst": 3}),
         (LOUD, {"concurrent": 0}),
