@@ -33,6 +33,8 @@ HOT = ("due", "reminders", "notification_deliveries")
 DEAD_ROWS = 500_000
 NOT_VACUUMED = 600.0
 """Dead rows that may be there beside as many live ones, and for how long without a vacuum, in seconds."""
+_ON = frozenset({"on", "1", "t", "tr", "tru", "true", "y", "ye", "yes"})
+"""How a table's switch may be written; Postgres keeps it as it was."""
 
 
 def _pipeline_rights(facts: TableFacts) -> str | None:
@@ -77,7 +79,9 @@ def _partition_rights(facts: TableFacts) -> str | None:
 
 
 def _vacuum_of_table(facts: TableFacts) -> str | None:
-    off = [name for name, table in facts.tables.items() if table.options.get("autovacuum_enabled") in {"false", "off"}]
+    off = [
+        name for name, table in facts.tables.items() if table.options.get("autovacuum_enabled", "on").lower() not in _ON
+    ]
     return f"autovacuum_enabled is false for {listed(off)}" if off else None
 
 
