@@ -17,7 +17,7 @@ from uuid import UUID
 from reminders import bootstrap
 from reminders.domain.errors import InvalidInput, NotFound, Refused
 from reminders.domain.pauses import PauseScope
-from reminders.domain.request import checked_text
+from reminders.domain.request import checked_flag, checked_text
 from reminders.domain.tenants import MODES, Mode
 from reminders.ledger import rates
 from reminders.ledger.cohorts import checked_cohort
@@ -35,6 +35,7 @@ logger = logging.getLogger(__name__)
 _refusal_logged = partial(refusal_logged, logger)
 _CAPPED = ("tenant", "channel", "destination")
 _DRAINED = ("tenant", "destination")
+MOST_LISTED = 1_000_000
 
 
 @by_an_operator(name="reminders.rate_set")
@@ -70,8 +71,8 @@ def rate_list(*, actor: str, reason: str, removed: bool = False, limit: int = 10
     with _refusal_logged("list", "rate"):
         who = checked_words("actor", actor)
         checked_words("reason", reason)
-        if type(limit) is not int or limit < 1:
-            raise InvalidInput("limit", "must be a whole number from 1")
+        if type(limit) is not int or not 1 <= limit <= MOST_LISTED:
+            raise InvalidInput("limit", f"must be a whole number from 1 to {MOST_LISTED:,}")
         found = rates.rates(bootstrap.database(), removed=removed is True, limit=limit)
     logger.info("rate.listed count=%d waiting=%d actor=%s", len(found), sum(each.waiting for each in found), who)
     return {"rates": [each.fields() for each in found]}
@@ -83,7 +84,7 @@ def drain(
 ) -> dict[str, Any]:
     """Work off what is due at `rate`, or `stop`; see `reminders drain --no-watch`."""
     with _refusal_logged("drain", "hold"):
-        if (rate is not None) == (stop is True):
+        if (rate is not None) == checked_flag("stop", stop):
             raise InvalidInput("rate", "or `stop: true` must be given, and not both")
         wanted = read_scope(**known(scope, _DRAINED), everything=everything)
         if rate is None:

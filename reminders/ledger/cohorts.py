@@ -53,6 +53,8 @@ class Member:
 
 def checked_cohort(name: str) -> str:
     """The name of a cohort. Raises `InvalidInput`."""
+    if not isinstance(name, str):  # whatever a message holds
+        raise InvalidInput("cohort", "must be text")
     try:
         return read_cohort(name)
     except ValueError as error:
