@@ -9,6 +9,7 @@ import signal
 
 import click
 
+from reminders.cli.printing import for_people
 from reminders.cli.session import Session, session
 from reminders.domain.errors import SettingsError
 from reminders.operate.metrics import Metrics
@@ -52,9 +53,10 @@ async def _serve(ledger: Session, found: Metrics, host: str, port: int) -> None:
     logging.basicConfig(level=logging.WARNING, format="reminders: %(message)s")
     try:
         server = MetricsServer(found.text, token, host=host, port=port)
-    except OSError as error:
+    except (OSError, UnicodeError) as error:  # the second for what can be no name of a host
+        reason = getattr(error, "strerror", None) or error
         raise click.ClickException(
-            f"Cannot listen on {host}, port {port}: {error.strerror or error}\nChoose another with --host or --port"
+            f"Cannot listen on {for_people(host[:100])}, port {port}: {reason}\nChoose another with --host or --port"
         ) from error
     stop = asyncio.Event()
     for signum in (signal.SIGINT, signal.SIGTERM):
