@@ -12,6 +12,7 @@ import click
 from reminders.cli.printing import for_people
 from reminders.cli.session import Session, session
 from reminders.domain.errors import SettingsError
+from reminders.log_lines import set_up_log
 from reminders.operate.metrics import Metrics
 from reminders.operate.metrics_server import DEFAULT_HOST, DEFAULT_PORT, MetricsServer
 
@@ -50,7 +51,10 @@ async def _serve(ledger: Session, found: Metrics, host: str, port: int) -> None:
             "The endpoint shows what the installation does, so it does not start without a token\n"
             "Set REMINDERS_METRICS_TOKEN to at least 24 random characters, and give them to Prometheus"
         )
-    logging.basicConfig(level=logging.WARNING, format="reminders: %(message)s")
+    if ledger.settings.log == "json":
+        set_up_log(ledger.settings, "metrics", logging.WARNING)
+    else:
+        logging.basicConfig(level=logging.WARNING, format="reminders: %(message)s")
     try:
         server = MetricsServer(found.text, token, host=host, port=port)
     except (OSError, UnicodeError) as error:  # the second for what can be no name of a host
