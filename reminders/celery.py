@@ -147,8 +147,11 @@ def _on_import_modules(sender: Any, **_: Any) -> None:
             guard_flower(app, settings := load(), os.environ)
         except SettingsError as error:
             raise SystemExit(str(error)) from error  # as above
+        name = own_name(os.environ, "flower")
+        for handler in logging.getLogger().handlers:  # those of Flower's own making
+            handler.setFormatter(formatter_of(settings, name))
         if not logging.getLogger().handlers:
-            set_up_log(settings, own_name(os.environ, "flower"))
+            set_up_log(settings, name)
         tell_if_unverified(app.conf.broker_use_ssl)
         listen_where_free(os.environ)
 

@@ -17,7 +17,7 @@ from uuid import UUID
 from reminders import bootstrap
 from reminders.domain.errors import InvalidInput, NotFound, Refused
 from reminders.domain.pauses import PauseScope
-from reminders.domain.request import checked_text
+from reminders.domain.request import checked_flag, checked_text
 from reminders.domain.tenants import MODES, Mode
 from reminders.ledger import rates
 from reminders.ledger.cohorts import checked_cohort
@@ -36,6 +36,7 @@ _refusal_logged = partial(refusal_logged, logger)
 MOST_LISTED = 1_000_000
 _CAPPED = ("tenant", "channel", "destination")
 _DRAINED = ("tenant", "destination")
+MOST_LISTED = 1_000_000
 
 
 @by_an_operator(name="reminders.rate_set")
@@ -84,7 +85,7 @@ def drain(
 ) -> dict[str, Any]:
     """Work off what is due at `rate`, or `stop`; see `reminders drain --no-watch`."""
     with _refusal_logged("drain", "hold"):
-        if (rate is not None) == (stop is True):
+        if (rate is not None) == checked_flag("stop", stop):
             raise InvalidInput("rate", "or `stop: true` must be given, and not both")
         wanted = read_scope(**known(scope, _DRAINED), everything=everything)
         if rate is None:

@@ -14,6 +14,7 @@ from typing import Any
 from reminders import bootstrap
 from reminders.domain.durations import parse_duration
 from reminders.domain.errors import InvalidInput, Refused
+from reminders.ledger.retention_policies import LONGEST
 from reminders.ledger.review import checked_words
 from reminders.operate.erasure import erase
 from reminders.operate.retention import purge
@@ -74,6 +75,6 @@ def _age(text: object) -> float:
         seconds = parse_duration(text) if isinstance(text, str) else 0.0
     except ValueError as error:
         raise InvalidInput("older_than", str(error)) from None
-    if seconds < SHORTEST_RETENTION:
-        raise InvalidInput("older_than", "must be text that says at least a day, as `90d`")
+    if not SHORTEST_RETENTION <= seconds <= LONGEST:
+        raise InvalidInput("older_than", "must be text that says at least a day, as `90d`, and at most a hundred years")
     return seconds

@@ -150,6 +150,13 @@ def own_name(environ: Mapping[str, str], otherwise: str) -> str:
     return environ.get(LINE) or otherwise
 
 
+def before_set_up(environ: Mapping[str, str], program: str) -> None:
+    """Have a process that will set up its log write what it logs before in the same form; nobody has read the settings yet."""
+    if logging.lastResort is not None:
+        form = _Json if environ.get("REMINDERS_LOG") == "json" else _Lines
+        logging.lastResort.setFormatter(form(own_name(environ, program).replace(" ", "-")))
+
+
 def words_only() -> None:
     """Have a command that sets up no log show its warnings to the person who runs it, in their words alone."""
     if logging.lastResort is not None:

@@ -14,6 +14,7 @@ from typing import Any
 
 from reminders import bootstrap
 from reminders.domain.errors import InvalidInput
+from reminders.domain.request import checked_flag
 from reminders.ledger.closing_letters import Answer, discard, redrive, resolve
 from reminders.ledger.pausing import Pause, read_ids, read_scope
 from reminders.ledger.pausing import pause as hold
@@ -47,10 +48,10 @@ def redrive_dead_letters(
             actor=actor,
             reason=reason,
             limit=limit,
-            checked=checked,
-            ignore_expiry=ignore_expiry,
+            checked=checked_flag("checked", checked),
+            ignore_expiry=checked_flag("ignore_expiry", ignore_expiry),
             rate=None if rate is None else read_rate(rate),
-            dry_run=dry_run,
+            dry_run=checked_flag("dry_run", dry_run),
         )
     return _told("redriven", answer, actor, dry_run=dry_run)
 
@@ -61,8 +62,8 @@ def discard_dead_letters(
 ) -> dict[str, Any]:
     """Give reminders up for good; see `reminders dlq discard`, whose options and filters these are."""
     with _refusal_logged("discard", "review"):
-        wanted = _chosen(filters, everything)
-        answer = discard(bootstrap.database(), wanted, actor=actor, reason=reason, limit=limit, dry_run=dry_run)
+        wanted, dry = _chosen(filters, everything), checked_flag("dry_run", dry_run)
+        answer = discard(bootstrap.database(), wanted, actor=actor, reason=reason, limit=limit, dry_run=dry)
     return _told("discarded", answer, actor, dry_run=dry_run)
 
 
@@ -90,7 +91,7 @@ def resolve_dead_letters(
             actor=actor,
             reason=reason,
             limit=limit,
-            dry_run=dry_run,
+            dry_run=checked_flag("dry_run", dry_run),
         )
     return _told("resolved", answer, actor, dry_run=dry_run)
 

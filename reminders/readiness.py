@@ -26,13 +26,13 @@ from reminders.celery_options import DELIVERY_QUEUES, broker_url
 from reminders.domain.errors import RemindersError, ServiceUnavailable, SettingsError
 from reminders.ledger.database import Database
 from reminders.ledger.schema_version import require_head
-from reminders.log_lines import set_up_log
+from reminders.log_lines import before_set_up, set_up_log
 from reminders.operate.doctor.check import Finding, first_line
 from reminders.operate.doctor.start import fatal_of_broker, fatal_of_ledger
 from reminders.settings import Settings, load
 from reminders.supervised import hold_on
 
-logger = logging.getLogger(__name__)
+logger = logging.getLogger("reminders.readiness")  # also where it is run as `__main__`
 
 FIRST_PAUSE = 1.0
 LONGEST_PAUSE = 15.0
@@ -166,6 +166,7 @@ def main(queues: Sequence[str]) -> int:
     Without queues it is a line that needs the broker alone, as beat does.
     """
     hold_on(os.environ)
+    before_set_up(os.environ, "ready")
     try:
         settings = bootstrap.installation() if queues else load()
         set_up_log(settings, "ready")

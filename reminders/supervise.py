@@ -29,11 +29,11 @@ from types import FrameType, TracebackType
 from typing import IO, Self
 
 from reminders.domain.errors import RemindersError
-from reminders.log_lines import LINE, set_up_log
+from reminders.log_lines import LINE, before_set_up, set_up_log
 from reminders.settings import load
 from reminders.supervised import LIFELINE
 
-logger = logging.getLogger(__name__)
+logger = logging.getLogger("reminders.supervise")  # also where it is run as `__main__`
 
 FIRST_DELAY = 0.5
 LONGEST_DELAY = 10.0
@@ -249,6 +249,7 @@ def main(arguments: Sequence[str]) -> int:
     if list(arguments) not in (["beat"], ["flower"]):
         print("Usage: python -m reminders.supervise beat|flower", file=sys.stderr)  # noqa: T201
         return 2
+    before_set_up(os.environ, f"{arguments[0]}-parent")
     try:
         settings = load()
         beat = arguments[0] == "beat"

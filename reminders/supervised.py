@@ -11,6 +11,8 @@ from importlib import metadata
 from threading import Event, Thread
 from typing import Any
 
+from reminders.log_lines import before_set_up
+
 LIFELINE = "REMINDERS_X_LIFELINE"
 """Names the descriptor that ends with the parent, and the seconds of grace."""
 
@@ -26,6 +28,7 @@ def own_command(*arguments: str) -> list[str]:
 def main() -> None:
     """Run `celery` with this process's arguments."""
     hold_on(os.environ)
+    before_set_up(os.environ, "celery")
     sys.argv[0] = "celery"
     # Celery warns root because it could unpickle messages; we accept JSON only.
     warnings.filterwarnings("ignore", message="You're running the worker with superuser privileges")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import replace
 from typing import Any
 
@@ -60,6 +61,8 @@ def capacity_(
     window = _seconds("--within", within)
     assert window is not None
     given = {"p50": _seconds("--p50", p50), "p95": _seconds("--p95", p95), "p99": _seconds("--p99", p99)}
+    if math.isnan(days):
+        raise InvalidInput("--days", "is no number")
     settings = command_settings()
     there = _installation(settings, dyno_mb, dyno_cores, postgres_limit, redis_limit)
     history = None

@@ -9,8 +9,10 @@ import signal
 
 import click
 
+from reminders.cli.printing import for_people
 from reminders.cli.session import Session, session
 from reminders.domain.errors import SettingsError
+from reminders.log_lines import set_up_log
 from reminders.operate.metrics import Metrics
 from reminders.operate.metrics_server import DEFAULT_HOST, DEFAULT_PORT, MetricsServer
 
@@ -49,12 +51,16 @@ async def _serve(ledger: Session, found: Metrics, host: str, port: int) -> None:
             "The endpoint shows what the installation does, so it does not start without a token\n"
             "Set REMINDERS_METRICS_TOKEN to at least 24 random characters, and give them to Prometheus"
         )
-    logging.basicConfig(level=logging.WARNING, format="reminders: %(message)s")
+    if ledger.settings.log == "json":
+        set_up_log(ledger.settings, "metrics", logging.WARNING)
+    else:
+        logging.basicConfig(level=logging.WARNING, format="reminders: %(message)s")
     try:
         server = MetricsServer(found.text, token, host=host, port=port)
-    except OSError as error:
+    except (OSError, UnicodeError) as error:  # the second for what can be no name of a host
+        reason = getattr(error, "strerror", None) or error
         raise click.ClickException(
-            f"Cannot listen on {host}, port {port}: {error.strerror or error}\nChoose another with --host or --port"
+            f"Cannot listen on {for_people(host[:100])}, port {port}: {reason}\nChoose another with --host or --port"
         ) from error
     stop = asyncio.Event()
     for signum in (signal.SIGINT, signal.SIGTERM):

@@ -9,6 +9,7 @@ from reminders.cli.session import session
 from reminders.cli.values import json_option
 from reminders.domain.durations import parse_duration
 from reminders.domain.errors import InvalidInput
+from reminders.ledger.retention_policies import LONGEST
 from reminders.operate.other_retention import OthersPurged, purge_others
 from reminders.operate.retention import Purged, purge, rehearse
 from reminders.operate.settlement_retention import SettlementsPurged, purge_settlements, rehearse_settlements
@@ -65,6 +66,8 @@ def _age(text: str) -> float:
         seconds = parse_duration(text)
     except ValueError as error:
         raise InvalidInput("--older-than", str(error)) from None
+    if seconds > LONGEST:
+        raise InvalidInput("--older-than", "must be at most a hundred years")
     if seconds < SHORTEST_RETENTION:
         raise InvalidInput(
             "--older-than", f"must be at least a day; {text.strip()!r} is {seconds:g} s (write 90d for days)"

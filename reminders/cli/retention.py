@@ -7,7 +7,7 @@ from dataclasses import asdict
 import click
 
 from reminders.cli.dlq_closing import whoever_this_is
-from reminders.cli.printing import print_json, print_table
+from reminders.cli.printing import for_people, print_json, print_table
 from reminders.cli.session import session
 from reminders.cli.values import json_option
 from reminders.domain.durations import parse_duration
@@ -39,7 +39,7 @@ def set_(*, tenant: str, about: str, keep: str, reason: str, actor: str | None) 
     with session() as ledger:
         who = whoever_this_is() if actor is None else actor
         set_policy(ledger.database, tenant, about, seconds, actor=who, reason=reason)
-    print(f"{about} of {tenant} are kept for {seconds / 86400:g} days once they are over")
+    print(f"{about} of {for_people(tenant)} are kept for {seconds / 86400:g} days once they are over")
 
 
 @retention.command("remove", short_help="Go by the installation's setting again.")
@@ -49,7 +49,7 @@ def remove(*, tenant: str, about: str) -> None:
     """Have the installation's setting count for a tenant again."""
     with session() as ledger:
         remove_policy(ledger.database, tenant, about)
-    print(f"{about} of {tenant} are kept as everybody's")
+    print(f"{about} of {for_people(tenant)} are kept as everybody's")
 
 
 @retention.command("list", short_help="List what tenants have otherwise.")

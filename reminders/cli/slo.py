@@ -6,14 +6,16 @@ import math
 
 from reminders.cli.printing import print_json, print_table
 from reminders.cli.session import session
+from reminders.domain.request import checked_text
 from reminders.ledger.counting import IN_TIME
 from reminders.ledger.slo import SloDay, slo_days
 
 
 def print_slo(*, days: int, tenant: str | None, as_json: bool) -> None:
     """Print what the ledger has counted; with `as_json` an object for each day and tenant."""
+    whose = None if tenant is None else checked_text("tenant_id", tenant)
     with session() as ledger:
-        found = slo_days(ledger.database, days=days, tenant=tenant)
+        found = slo_days(ledger.database, days=days, tenant=whose)
     if as_json:
         for each in found:
             print_json(_fields(each))

@@ -138,9 +138,7 @@ def _print_for_people(found: dict[str, Any]) -> None:
             ("dead letters", f"{found['dead_letters_open']:,} open"),
             (
                 "notices",
-                f"{_notices_for_people(found['notices'])} unseen: `reminders notice list`"
-                if found["notices"]
-                else "none",
+                _notices_for_people(found["notices"]) if found["notices"] else "none",
             ),
             ("reconciliation", _reconciliation_for_people(found["reconciliation"])),
             ("last tick", _tick_for_people(found)),

@@ -18,6 +18,7 @@ from reminders.cli.printing import for_people, print_json, print_table
 from reminders.cli.session import Session, session
 from reminders.cli.values import json_option, limit_option, read_id
 from reminders.domain.errors import InvalidInput, NotFound, RemindersError
+from reminders.domain.request import checked_text
 from reminders.domain.suppressions import Scope, read_scope
 from reminders.intake.lines import Lines
 from reminders.intake.rejects_file import RejectsFile
@@ -146,8 +147,12 @@ def list_suppressions(*, lifted: bool, limit: int, as_json: bool, **named: str |
         filters |= {name: value or None for name, value in scope.values().items()}
     else:
         filters["channel"] = named["channel"]
+    names = {"tenant": "tenant_id"}
+    checked = {
+        name: None if text is None else checked_text(names.get(name, name), text) for name, text in filters.items()
+    }
     with session() as ledger:
-        found = suppressions(ledger.database, lifted=lifted, limit=limit, **filters)
+        found = suppressions(ledger.database, lifted=lifted, limit=limit, **checked)
     if as_json:
         for each in found:
             print_json(asdict(each))

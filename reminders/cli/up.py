@@ -22,6 +22,7 @@ from reminders.domain.errors import ServiceUnavailable, SettingsError
 from reminders.embedded import kept_running
 from reminders.flower_port import LAST_PORT, PORTS
 from reminders.ledger.database import Database, check_connection
+from reminders.log_lines import formatter_of
 from reminders.process_lines import FLOWER_PORT, beat_child, flower_child, worker_children
 from reminders.readiness import check_installation
 from reminders.settings import Secret, Settings
@@ -73,10 +74,11 @@ def up(web: bool, small: bool, loglevel: str) -> None:
     ):
         settings = current.settings
         check_installation(settings)
-        if settings.flower_auth is None:
+        made_here = settings.flower_auth is None
+        if made_here:
             settings = replace(settings, flower_auth=Secret(f"operator:{secrets.token_urlsafe(12)}"))
         port = _flower_port(os.environ) if web else None
-        _announce(settings, port)
+        _announce(settings, port, show_password=made_here)
         os.environ.update({**environment_of(settings), "PYTHONUNBUFFERED": "1"})
         processes = 1 if small else None
         children = [
@@ -88,9 +90,13 @@ def up(web: bool, small: bool, loglevel: str) -> None:
         if port is not None:
             children.append(_flower_child(settings, port))
         printer = _printer(children) if settings.log == "lines" else _as_it_is
-        logging.basicConfig(level=logging.INFO, format="%(message)s", handlers=[_Lines(printer)])
+        own = _Lines(printer)
+        if settings.log == "json":
+            own.setFormatter(formatter_of(settings, "up"))
+        logging.basicConfig(level=logging.INFO, format="%(message)s", handlers=[own])
         code = supervise(children, settings.grace, output=printer)
-    click.echo("Stopped.")
+    if settings.log != "json":
+        click.echo("Stopped.")
     sys.exit(code)
 
 
@@ -142,10 +148,14 @@ def _is_free(address: str, port: int) -> bool:
         return True
 
 
-def _announce(settings: Settings, port: int | None) -> None:
+def _announce(settings: Settings, port: int | None, *, show_password: bool) -> None:
+    """For the person at the terminal; where the output is a platform's log, nobody's own password goes there."""
+    if settings.log == "json":
+        return
     if port is not None and settings.flower_auth is not None:
         user, _, password = settings.flower_auth.reveal().partition(":")
-        click.echo(f"Flower: http://127.0.0.1:{port}  user {user}  password {password}")
+        shown = password if show_password else "as in REMINDERS_FLOWER_AUTH"
+        click.echo(f"Flower: http://127.0.0.1:{port}  user {user}  password {shown}")
     click.echo("Try `reminders status` in another terminal, in this same folder. Ctrl-C stops everything.")
 
 
@@ -175,4 +185,4 @@ class _Lines(logging.Handler):
         self._show = show
 
     def emit(self, record: logging.LogRecord) -> None:
-        self._show("up", record.getMessage())
+        self._show("up", self.format(record))

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import os
 import sys
 
 import click
 
 from reminders.celery_options import QUEUES
 from reminders.domain.errors import InvalidInput, RemindersError
-from reminders.log_lines import set_up_log
+from reminders.log_lines import before_set_up, set_up_log
 from reminders.process_lines import readiness_child, worker_children
 from reminders.settings import load
 from reminders.settings_addresses import check_addresses
@@ -33,6 +34,7 @@ def worker(queues: tuple[str, ...], processes: int | None, concurrency: int | No
 
     Stops on SIGTERM or Ctrl-C: running tasks finish, at most for REMINDERS_GRACE.
     """
+    before_set_up(os.environ, f"{'+'.join(queues)}-parent")
     try:
         settings = load()
         check_addresses(settings)

@@ -138,7 +138,7 @@ def resolve(
     was resolved as not sent can be corrected to `delivered`. Raises `InvalidInput` without `actor` and `reason`, save in
     a dry run; for `delivered` without `reference`, and for `not_sent` with one.
     """
-    if resolution not in {"delivered", "not_sent"}:
+    if resolution not in ("delivered", "not_sent"):
         raise InvalidInput("resolution", "must be delivered or not_sent")
     if (resolution == "delivered") != (reference is not None):
         raise InvalidInput("resolution", "delivered needs a reference, and not_sent takes none")

@@ -192,7 +192,8 @@ class PostgresFinalize:
     def record_late(self, claim: Claim, report: Report) -> None:
         given = self._given(claim, report, "")
         del given["decision"], given["body_hash"]
-        self._db.fetch_within(LOCK_TIMEOUT_MS, LATE, **given, claimed_at=claim.claimed_at, worker=self._worker)
+        given |= {"claimed_at": claim.claimed_at, "worker": self._worker, "destination": claim.delivery.destination}
+        self._db.fetch_within(LOCK_TIMEOUT_MS, LATE, **given)
         if isinstance(report.outcome, Delivered):
             given = {"id": str(claim.delivery.reminder_id), "key": claim.delivery.delivery_key, "actor": self._worker}
             self._db.fetch_within(LOCK_TIMEOUT_MS, SETTLE, **given)

@@ -6,16 +6,23 @@ from reminders.ledger.failing import recovered
 from reminders.ledger.open_claim import ATTEMPT, END_DELIVERED, GUARD, LOCKED, REPORT
 from reminders.ledger.statement import Statement
 
-# Of what was purged meanwhile no record is begun anew.
+# Of what was purged meanwhile no record is begun anew. Of a user who was erased meanwhile the proof is kept, and none of the words.
 LATE = Statement(
     "record_late",
     """
-WITH attempt AS (
+WITH erased AS MATERIALIZED (
+    SELECT 1 FROM {s}.reminders WHERE id = :id AND erased_at IS NOT NULL
+), said AS MATERIALIZED (
+    SELECT CASE WHEN :reason <> '' AND EXISTS (SELECT 1 FROM erased) THEN 'erased' ELSE :reason END AS reason,
+           CASE WHEN strpos(lower(:reference), lower(:destination)) > 0 AND EXISTS (SELECT 1 FROM erased) THEN 'erased'
+                ELSE :reference END AS reference
+), attempt AS (
     INSERT INTO {s}.delivery_attempts AS a
         (delivery_key, claim_number, claimed_at, reminder_id, worker, outcome, status_code, provider_reference, error_class,
          reason, duration_ms, decision)
-    SELECT :key, :number, :claimed_at, :id, :worker, :outcome, :code, :reference, :error_class, :reason, :duration,
+    SELECT :key, :number, :claimed_at, :id, :worker, :outcome, :code, said.reference, :error_class, said.reason, :duration,
            'late: the claim had lapsed'
+    FROM said
     WHERE EXISTS (SELECT 1 FROM {s}.notification_deliveries WHERE delivery_key = :key)
     ON CONFLICT (delivery_key, claim_number, claimed_at) DO UPDATE
     SET outcome = EXCLUDED.outcome, status_code = EXCLUDED.status_code, provider_reference = EXCLUDED.provider_reference,
@@ -25,7 +32,7 @@ WITH attempt AS (
 ), stamp AS (
     UPDATE {s}.notification_deliveries
     SET confirmed_late_at = COALESCE(confirmed_late_at, COALESCE(:now, clock_timestamp())),
-        provider_reference = COALESCE(provider_reference, :reference)
+        provider_reference = COALESCE(provider_reference, (SELECT reference FROM said))
     WHERE delivery_key = :key AND :outcome = 'delivered' AND status <> 'delivered'
 ), """
     + recovered("SELECT destination_id FROM {s}.reminders WHERE id = :id AND :outcome = 'delivered'")
@@ -36,6 +43,7 @@ SELECT 1
         **{name: kind for name, kind in REPORT.items() if name not in {"decision", "body_hash"}},
         "claimed_at": "timestamptz",
         "worker": "text",
+        "destination": "text",
     },
 )
 

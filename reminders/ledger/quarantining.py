@@ -50,6 +50,7 @@ INSERT INTO {s}.quarantines (id, since, base, pause_id, letters, actor, host, re
 SELECT :id, :since, GREATEST(COALESCE((SELECT max(base) FROM {s}.quarantines) + 1, 1),
                              floor(extract(epoch FROM clock_timestamp() - :epochs_from))::integer),
        :pause, :letters, :actor, :host, :reason
+ON CONFLICT ((ended_at IS NULL)) WHERE ended_at IS NULL DO NOTHING
 RETURNING 1
 """,
     {
@@ -159,9 +160,10 @@ def clock(database: Database) -> datetime:
 
 
 def begin(database: Database, *, since: datetime, pause_id: UUID, letters: bool, said: Mapping[str, str]) -> Quarantine:
-    """Put a new one on record. Only one can be unfinished."""
+    """Put a new one on record. Raises `Refused` if somebody else has begun one meanwhile: only one can be unfinished."""
     given = {**said, "host": socket.gethostname(), "epochs_from": EPOCHS_FROM}
-    database.fetch(BEGIN, id=str(uuid7()), since=since, pause=str(pause_id), letters=letters, **given)
+    if not database.fetch(BEGIN, id=str(uuid7()), since=since, pause=str(pause_id), letters=letters, **given):
+        raise Refused("somebody else has begun a quarantine just now\nRun this again: it goes on with that one.")
     return quarantines(database, 1)[0]
 
 

@@ -142,6 +142,8 @@ def read_filter(
     newer_than: str | float | None = None,
 ) -> LetterFilter:
     """The filter as a command or a message gives it: ids as text, ages as `90s`, `2h`, `7d`. Raises `InvalidInput`."""
+    if not isinstance(ids, list | tuple):
+        raise InvalidInput("ids", "must be a list of ids")
     if kind is not None and kind not in LETTER_KINDS:
         raise InvalidInput("kind", f"must be one of {', '.join(LETTER_KINDS)}")
     return LetterFilter(

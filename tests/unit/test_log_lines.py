@@ -10,7 +10,8 @@ from uuid import UUID
 
 import pytest
 
-from reminders.log_lines import formatter_of, own_name, set_levels, words_only
+from reminders import readiness, supervise
+from reminders.log_lines import LINE, before_set_up, formatter_of, own_name, set_levels, words_only
 from reminders.pipeline.trail import about, follows
 from reminders.settings import Settings
 
@@ -126,3 +127,20 @@ def test_debug_is_for_our_own_code(levels):
 def test_a_supervised_process_knows_its_name():
     assert own_name({"REMINDERS_X_LINE": "deliver 2"}, "worker") == "deliver 2"
     assert own_name({}, "worker") == "worker"
+
+
+def test_what_is_logged_before_the_log_is_set_up_has_its_form_too():
+    before_set_up({"REMINDERS_LOG": "json", LINE: "deliver1"}, "celery")
+    assert logging.lastResort is not None
+    try:
+        line = json.loads(logging.lastResort.format(record("settings.unknown: %s is none", "X")))
+        assert (line["line"], line["event"], line["words"]) == ("deliver1", "settings.unknown", "X is none")
+        before_set_up({}, "celery")
+        assert " celery[" in logging.lastResort.format(record("settings.unknown: %s is none", "X"))
+    finally:
+        logging.lastResort.setFormatter(None)
+
+
+def test_modules_that_are_run_as_programs_log_by_their_names():
+    assert supervise.logger.name == "reminders.supervise"
+    assert readiness.logger.name == "reminders.readiness"

@@ -11,6 +11,10 @@ from reminders.celery_options import QUEUES
 from reminders.operate.doctor.check import Check, listed
 from reminders.process_lines import APART
 
+_BETWEEN = frozenset("&|;")
+"""What stands between the commands of a line."""
+_REDIRECTION = re.compile(r"\d*[<>]+&?\s*\S+")
+
 
 @dataclass(frozen=True, slots=True)
 class Procfile:
@@ -18,10 +22,10 @@ class Procfile:
 
     commands: Mapping[str, str]
 
-    def queues(self) -> dict[str, tuple[str, ...]]:
-        """The queues of each line that consumes any."""
-        found = {name: queues_of(command) for name, command in self.commands.items()}
-        return {name: queues for name, queues in found.items() if queues}
+    def queues(self) -> list[tuple[str, tuple[str, ...]]]:
+        """The queues of each command that consumes any, with the name of its line."""
+        found = [(name, queues_of(one)) for name, line in self.commands.items() for one in _commands(line)]
+        return [(name, queues) for name, queues in found if queues]
 
 
 def read_procfile(text: str) -> Procfile:
@@ -35,11 +39,29 @@ def queues_of(command: str) -> tuple[str, ...]:
     words = _words(command)
     if _follow(words, "reminders", "up"):
         return QUEUES
+    if _bare_celery(words):  # ahead of the next: `celery -A reminders worker` has those words too
+        return tuple(queue for queue in _bare_queues(words) if queue)
     if (at := _follow(words, "reminders", "worker")) is not None:
         return tuple(_arguments(words[at:]))
-    if _bare_celery(words):
-        return tuple(queue for queue in _bare_queues(words) if queue)
     return ()
+
+
+def _commands(line: str) -> list[str]:
+    """The commands that a line's shell runs, one after another or beside each other."""
+    words = shlex.shlex(_REDIRECTION.sub(" ", line), posix=True, punctuation_chars="&|;")
+    words.whitespace_split = True
+    words.commenters = ""
+    try:
+        read = list(words)
+    except ValueError:
+        return [line]
+    found: list[list[str]] = [[]]
+    for word in read:
+        if word and set(word) <= _BETWEEN:
+            found.append([])
+        else:
+            found[-1].append(word)
+    return [shlex.join(each) for each in found if each]
 
 
 def _words(command: str) -> list[str]:
@@ -58,12 +80,10 @@ def _follow(words: Sequence[str], program: str, command: str) -> int | None:
 
 
 def _arguments(words: Sequence[str]) -> list[str]:
-    """Those before the next command of a shell, without options and their values."""
+    """Those of a command, without options and their values."""
     found: list[str] = []
     skip = False
     for word in words:
-        if word in {"&", "&&", ";", "|", "||"}:
-            break
         if skip or word.startswith("-"):
             skip = not skip and word.startswith("--") and "=" not in word
             continue
@@ -86,7 +106,7 @@ def _bare_queues(words: Sequence[str]) -> Sequence[str]:
 
 
 def _not_served(procfile: Procfile) -> str | None:
-    served = {queue for queues in procfile.queues().values() for queue in queues}
+    served = {queue for _, queues in procfile.queues() for queue in queues}
     missing = [queue for queue in QUEUES if queue not in served]
     return f"no line serves {listed(missing)}" if missing else None
 
@@ -103,9 +123,7 @@ def _mixed(procfile: Procfile) -> str | None:
 
 
 def _by_line(procfile: Procfile, wrong: Callable[[str, Collection[str]], bool]) -> list[str]:
-    return [
-        f"{queue} ({name})" for name, queues in procfile.queues().items() for queue in queues if wrong(queue, queues)
-    ]
+    return [f"{queue} ({name})" for name, queues in procfile.queues() for queue in queues if wrong(queue, queues)]
 
 
 def _no_beat(procfile: Procfile) -> str | None:

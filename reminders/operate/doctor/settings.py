@@ -6,6 +6,7 @@ import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
+from reminders.celery_options import UNVERIFIED
 from reminders.operate.doctor.check import Check, listed
 from reminders.settings import Secret, Settings
 
@@ -114,11 +115,16 @@ def _flower(configured: Configured) -> str | None:
 
 
 def _tls(configured: Configured) -> str | None:
-    url = configured.settings.redis_url
-    unchecked = url is not None and re.match(
-        r"rediss://.*[?&]ssl_cert_reqs=(cert_)?none\b", url.reveal(), re.IGNORECASE
-    )
-    return "REDIS_URL says ssl_cert_reqs=none" if unchecked else None
+    settings = configured.settings
+    if settings.redis_url is None:
+        return None
+    url = settings.redis_url.reveal()
+    if re.match(r"rediss://.*[?&]ssl_cert_reqs=(cert_)?none\b", url, re.IGNORECASE):
+        return "REDIS_URL says ssl_cert_reqs=none"
+    # The address goes first.
+    if url.lower().startswith("rediss://") and settings.redis_ca == UNVERIFIED and "ssl_cert_reqs=" not in url.lower():
+        return f"REMINDERS_REDIS_CA is {UNVERIFIED}"
+    return None
 
 
 def _redelivery(configured: Configured) -> str | None:
@@ -224,7 +230,7 @@ SETTINGS: tuple[Check[Configured], ...] = (
         "redis_certificate_unchecked",
         "note",
         "The certificate of Redis is checked.",
-        "Name its authority: `rediss://...?ssl_ca_certs=/path/ca.pem`.",
+        "Name its authority: `rediss://...?ssl_ca_certs=/path/ca.pem`, or in `REMINDERS_REDIS_CA`.",
         _tls,
     ),
 )

@@ -14,11 +14,26 @@ PIPELINE: Mapping[str, str] = {
     "delivery_attempts": "raw",
     "dead_letters": "raw",
     "destinations": "raw",
+    "channel_holds": "raw",
     "tenant_policies": "raw",
+    "tenant_changes": "a",
+    "new_tenants": "ra",
+    "kind_policies": "r",
+    "dispatchers": "raw",
     "pauses": "raw",
+    "rates": "rw",
+    "suppressions": "r",
+    "preferences": "r",
+    "recipients": "rw",
+    "erasure_key": "r",
+    "active_templates": "r",
+    "templates": "r",
+    "secrets": "r",
+    "shadow_deliveries": "raw",
+    "series": "rw",
     "ticks": "raw",
     "notices": "raw",
-    "shutdowns": "raw",
+    "shutdowns": "rawd",
 }
 """What scanning and delivering need of each table: r read, a insert, w update, d delete."""
 EVERYTHING = "rawd"
@@ -33,6 +48,8 @@ HOT = ("due", "reminders", "notification_deliveries")
 DEAD_ROWS = 500_000
 NOT_VACUUMED = 600.0
 """Dead rows that may be there beside as many live ones, and for how long without a vacuum, in seconds."""
+_ON = frozenset({"on", "1", "t", "tr", "tru", "true", "y", "ye", "yes"})
+"""How a table's switch may be written; Postgres keeps it as it was."""
 
 
 def _pipeline_rights(facts: TableFacts) -> str | None:
@@ -77,7 +94,9 @@ def _partition_rights(facts: TableFacts) -> str | None:
 
 
 def _vacuum_of_table(facts: TableFacts) -> str | None:
-    off = [name for name, table in facts.tables.items() if table.options.get("autovacuum_enabled") in {"false", "off"}]
+    off = [
+        name for name, table in facts.tables.items() if table.options.get("autovacuum_enabled", "on").lower() not in _ON
+    ]
     return f"autovacuum_enabled is false for {listed(off)}" if off else None
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 import signal
 import socket
@@ -86,3 +87,14 @@ def test_the_objective_by_day_and_tenant(run, stage, broker):
     result = run("status", "--slo", "--tenant", "acme", "--json")
     assert '"called": 2, "called_in_time": 2, "called_late": 0, "delivered": 2' in result.stdout
     assert len(result.stdout.splitlines()) == 1
+
+
+def test_the_endpoints_log_is_json_where_that_is_asked_for(stage, broker, start):
+    environ = {"REMINDERS_METRICS_TOKEN": TOKEN, "REMINDERS_LOG": "json"}
+    with start("metrics", "--serve", "--port", "0", environ=environ) as process:
+        url = re.search(r"http://127\.0\.0\.1:\d+/metrics", process.stderr.readline())[0]
+        assert requests.get(url, timeout=20).status_code == 401
+        process.send_signal(signal.SIGTERM)
+        _, err = process.communicate(timeout=30)
+    (line,) = [json.loads(each) for each in err.splitlines()]
+    assert (line["line"], line["level"]) == ("metrics", "WARNING")

@@ -160,6 +160,16 @@ def some_expire(scene: Scene) -> None:
     scene.world.scanning().once()
 
 
+def some_expire_on_their_way_to_a_worker(scene: Scene) -> None:
+    made = scene.world.schedule()
+    scene.world.published()
+    scene.world.sql(
+        "UPDATE reminders.reminders SET due_at = now() - interval '2 s', expires_at = now() - interval '1 s' WHERE status = 'live'"
+    )
+    scene.world.deliver(ScriptedProvider())(made.id, made.delivery_key)
+    assert scene.world.sql("SELECT status FROM reminders.reminders WHERE id = %s", str(made.id)) == [("expired",)]
+
+
 def nobody_counts(scene: Scene) -> None:
     scene.world.sql("UPDATE reminders.counted_up_to SET recorded_at = recorded_at - interval '10 minutes'")
 
@@ -266,6 +276,7 @@ FAULTS: list[tuple[Callable[[Scene], None], set[str]]] = [
     (one_stays_due, {"RemindersOldestDue"}),
     (one_stays_published, {"RemindersOldestDue"}),
     (some_expire, {"RemindersExpire"}),
+    (some_expire_on_their_way_to_a_worker, {"RemindersExpire"}),
     (nobody_counts, {"RemindersNotCounted"}),
     (an_outcome_is_unknown, {"RemindersUnknownOutcomes"}),
     (an_outcome_is_unknown_for_long, {"RemindersUnknownForLong"}),

@@ -325,3 +325,22 @@ def test_a_dry_run_counts_and_changes_nothing(world):
     assert (found["reminders"], found["live_reminders"], found["dead_letters"]) == (2, 1, 1)
     assert world.sql("SELECT * FROM reminders.reminders ORDER BY id") == before
     assert world.sql("SELECT 1 FROM reminders.erasures UNION SELECT 1 FROM reminders.erasure_key") == []
+
+
+def test_what_a_frozen_worker_reports_after_the_erasure_brings_nothing_back(world):
+    made = world.schedule(**hers(), deduplicates=False)
+    claim = world.opened(made)
+    assert world.repair() == 1
+    assert erased(world).complete
+    assert left(world) == []
+    world.finalize(claim, Delivered(reference=f"queued as 7 for {ADDRESS}", reason=f"250 ok {ADDRESS}"))
+    assert left(world) == []
+    assert world.attempts(made.id)[0][1] == "delivered"
+
+
+def test_nor_what_it_reports_of_a_refusal(world):
+    claim = world.opened(world.schedule(**hers(), deduplicates=False))
+    assert world.repair() == 1
+    assert erased(world).complete
+    world.finalize(claim, NO)
+    assert left(world) == []

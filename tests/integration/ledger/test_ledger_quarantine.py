@@ -24,6 +24,9 @@ from integration.ledger.world import ScriptedProvider
 from reminders.domain.errors import Refused
 from reminders.domain.identity import delivery_key
 from reminders.domain.outcomes import Delivered, Rejected, Retry, Unknown
+from reminders.domain.pauses import PauseScope
+from reminders.ledger.pausing import pause
+from reminders.ledger.quarantining import begin, clock
 
 HOUR, DAY = timedelta(hours=1), timedelta(days=1)
 AGAIN, NO, LOST = Retry("busy", ""), Rejected("no", ""), Unknown("reset", "")
@@ -236,3 +239,16 @@ def test_a_success_that_came_late_is_one(world):
     assert told(quarantined(world)) == {"unsent": 1}
     delivered(world, made)
     assert world.status(made.id) == ("delivered", "delivered")
+
+
+def test_of_two_that_begin_at_once_one_is_told_to_say_it_again(world):
+    paused = pause(world.database, PauseScope(), actor="quarantine", reason="r").pause
+    given = {
+        "since": clock(world.database),
+        "pause_id": paused.id,
+        "letters": True,
+        "said": {"actor": "a", "reason": "r"},
+    }
+    begin(world.database, **given)
+    with pytest.raises(Refused, match="has begun a quarantine just now"):
+        begin(world.database, **given)

@@ -128,3 +128,16 @@ def test_each_needs_who_and_why_and_is_not_said_again_when_its_worker_dies(stage
             task(**given)
     assert task.acks_late is False
     assert app.amqp.router.route({}, task.name)["queue"].name == "maintenance"
+
+
+@pytest.mark.parametrize(
+    ("name", "given", "field"),
+    [
+        ("drain", {"rate": "5/s", "stop": "yes", "tenant": "acme"}, "stop"),
+        ("tenant_mode", {"cohort": 5, "mode": "off"}, "cohort"),
+        ("rate_list", {"limit": 10**20}, "limit"),
+    ],
+)
+def test_what_is_of_another_type_is_refused_by_its_name(stage, name, given, field):
+    with pytest.raises(InvalidInput, match=f"^{field}: "):
+        app.tasks[f"reminders.{name}"](actor="ada", reason="r", **given)

@@ -121,3 +121,28 @@ def test_a_database_that_is_away_is_tried_again(stage, dead, monkeypatch):
     monkeypatch.setattr(task, "retry", lambda exc, **_: Retry(exc=exc))
     with pytest.raises(Retry):
         task.run(**WORD, everything=True)
+
+
+@pytest.mark.parametrize("name", ["checked", "ignore_expiry", "dry_run"])
+def test_what_is_neither_true_nor_false_is_no_word(stage, dead, name):
+    with pytest.raises(InvalidInput, match=f"^{name}: must be True or False"):
+        run("redrive", **WORD, everything=True, **{name: "false"})
+    assert statuses(stage) == ["dead", "dead"]
+
+
+@pytest.mark.parametrize(
+    ("name", "given"), [("discard", {"dry_run": "no"}), ("resolve", {"dry_run": "no", "resolution": "not_sent"})]
+)
+def test_nor_of_a_dry_run_of_the_others(stage, dead, name, given):
+    with pytest.raises(InvalidInput, match=r"^dry_run: must be True or False"):
+        run(name, **WORD, everything=True, **given)
+    assert statuses(stage) == ["dead", "dead"]
+
+
+@pytest.mark.parametrize(
+    ("name", "given", "field"),
+    [("redrive", {"ids": 5}, "ids"), ("resolve", {"resolution": ["delivered"], "everything": True}, "resolution")],
+)
+def test_what_is_of_another_type_is_refused_by_its_name(stage, dead, name, given, field):
+    with pytest.raises(InvalidInput, match=f"^{field}: "):
+        run(name, **WORD, **given)
