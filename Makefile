@@ -18,12 +18,12 @@ $(STAMP): requirements.lock pyproject.toml
 demo: install
 	@$(BIN)/reminders demo
 
-# Most tests wait for processes rather than compute: three at a time on two cores, each file in one of them.
+# Many tests wait for processes rather than compute: four at a time on two cores, each file in one of them.
 test: install
-	$(BIN)/python -m pytest -m "not long" --numprocesses 3 --dist loadfile --no-loadscope-reorder
+	$(BIN)/python -m pytest -m "not long" --numprocesses 4 --dist loadfile --no-loadscope-reorder
 
 test-full: install
-	$(BIN)/python -m pytest --numprocesses 3 --dist loadfile --no-loadscope-reorder
+	$(BIN)/python -m pytest --numprocesses 4 --dist loadfile --no-loadscope-reorder
 
 # The recorded run: some 25 minutes. Writes its report, logs and notes below build/chaos.
 chaos: install

@@ -15,6 +15,7 @@ import pytest
 import redis
 
 from descriptors import none_left
+from file_order import interleaved
 from reminders import api, bootstrap
 from reminders.embedded import Services, postgres, running
 from reminders.embedded.programs import postgres_package, postgres_programs
@@ -33,6 +34,10 @@ def pytest_configure() -> None:
     """Started in the background by a shell, this process ignores SIGINT, and so would every command that a test interrupts."""
     if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
         signal.signal(signal.SIGINT, signal.default_int_handler)
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    items[:] = interleaved(items, Path(__file__).parent)
 
 
 @contextmanager

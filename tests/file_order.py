@@ -1,0 +1,33 @@
+"""In which order files of tests are handed to processes: those that wait among those that compute, so that cores are never idle."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Protocol, TypeVar
+
+FIRST = ("model/test_model.py", "acceptance/test_documented_commands.py")
+"""The longest of all: begun last, they would be waited for alone."""
+WAITING = "acceptance"
+
+
+class Collected(Protocol):
+    @property
+    def path(self) -> Path: ...
+
+
+T = TypeVar("T", bound=Collected)
+
+
+def interleaved(items: Sequence[T], root: Path) -> list[T]:
+    """The same tests: the longest files, then files that wait spread evenly among the others. A file stays together, in its order."""
+    files: dict[Path, list[T]] = {}
+    for item in items:
+        files.setdefault(item.path.relative_to(root), []).append(item)
+    first = [each for name in FIRST for each in files if each == Path(name)]
+    rest = [each for each in files if each not in first]
+    waiting = [each for each in rest if each.parts[0] == WAITING]
+    places = {each: index / len(waiting) for index, each in enumerate(waiting)}
+    computing = [each for each in rest if each not in places]
+    places |= {each: index / len(computing) for index, each in enumerate(computing)}
+    return [item for file in [*first, *sorted(rest, key=lambda each: places[each])] for item in files[file]]
