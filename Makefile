@@ -4,7 +4,7 @@ VENV   := .venv
 BIN    := $(VENV)/bin
 STAMP  := $(VENV)/.installed
 
-.PHONY: install demo test test-full chaos check lock format clean
+.PHONY: install demo test test-full chaos operations-page check lock format clean
 
 install: $(STAMP)
 
@@ -28,6 +28,10 @@ test-full: install
 # The recorded run: some 25 minutes. Writes its report, logs and notes below build/chaos.
 chaos: install
 	$(BIN)/python -m benchmarks.chaos --out build/chaos
+
+# Plants trouble in an installation of its own and writes what the commands say into docs/operations.md.
+operations-page: install
+	$(BIN)/python tests/acceptance/operations_page.py
 
 check: install
 	$(BIN)/ruff format --check .

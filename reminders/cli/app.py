@@ -50,6 +50,7 @@ SECTIONS: dict[str, dict[str, tuple[str, str]]] = {
     },
     "Operation": {
         "status": ("reminders.cli.status:status", "What is due, in flight, late, dead."),
+        "late": ("reminders.cli.late:late", "What is late, why, who is affected, and whether it grows."),
         "metrics": ("reminders.cli.metrics:metrics", "Metrics for Prometheus: once, or as an endpoint."),
         "scan": ("reminders.cli.scan:scan", "Lease and publish what is due, without waiting for a tick."),
         "dlq": ("reminders.cli.dlq:dlq", "Dead letters: list, show, redrive, discard, resolve."),
@@ -77,6 +78,7 @@ SECTIONS: dict[str, dict[str, tuple[str, str]]] = {
         "retention": ("reminders.cli.retention:retention", "How long a tenant's things are kept: set, list, remove."),
         "capacity": ("reminders.cli.capacity:capacity_", "What a load needs, with the arithmetic shown."),
         "quarantine": ("reminders.cli.quarantine:quarantine", "After a restore: judge what may have been sent."),
+        "twice": ("reminders.cli.twice:twice", "Did anyone get two? What the record of attempts proves."),
         "audit": ("reminders.cli.audit:audit", "Check what the ledger can prove; lists violations."),
         "doctor": ("reminders.cli.doctor:doctor", "Check the installation; each finding says how to mend it."),
         "drill": ("reminders.cli.drill:drill", "Rehearse the guarantees: kill, empty, freeze, and see them hold."),

@@ -56,20 +56,20 @@ def audit(context: click.Context, *, since: str | None, turns: bool, limit: int,
         context.exit(1)
 
 
-def read_since(text: str) -> datetime | timedelta:
+def read_since(text: str, field: str = "since") -> datetime | timedelta:
     """An instant with `Z` or an offset, or an age with its unit. Raises `InvalidInput`."""
     if text[-1:] in {"s", "m", "h", "d"}:
         try:
             age = timedelta(seconds=parse_duration(text))
         except (ValueError, OverflowError):
-            raise InvalidInput("since", f"{text[:40]!r} is no age; write 90m, 36h or 7d") from None
+            raise InvalidInput(field, f"{text[:40]!r} is no age; write 90m, 36h or 7d") from None
         if age > LONGEST_AGE:
-            raise InvalidInput("since", f"is an age of at most {LONGEST_AGE.days:,}d")
+            raise InvalidInput(field, f"is an age of at most {LONGEST_AGE.days:,}d")
         return age
-    instant = parse_instant(text, "since")
+    instant = parse_instant(text, field)
     if instant.tzinfo is None:
-        raise InvalidInput("since", "needs Z or an offset")
-    return checked_instant("since", instant)
+        raise InvalidInput(field, "needs Z or an offset")
+    return checked_instant(field, instant)
 
 
 def audit_as_json(found: Audit) -> dict[str, Any]:

@@ -9,26 +9,30 @@ import click
 from reminders.cli.printing import instant_for_people, print_fields, print_json, print_table
 from reminders.cli.session import session
 from reminders.cli.timeline import timeline, why
+from reminders.cli.twice import sending_as_json
 from reminders.cli.values import json_option, read_id
+from reminders.domain.sending_proof import SENT_WORDS
 from reminders.ledger.history import History, history
 from reminders.ledger.reading import Attempt, Reminder
+from reminders.ledger.sendings import Sending, Sent, sent_of
 
 
 @click.command(short_help="Show one reminder: its state, why, and what happened.")
 @click.argument("reminder_id", metavar="ID")
 @json_option
 def show(reminder_id: str, *, as_json: bool) -> None:
-    """Show one reminder: its state, why it is in it, every attempt, and what happened when.
+    """Show one reminder: its state, why it is in it, every attempt, what happened when, and what proves that it was sent.
 
     Neither the address it goes to nor its data are shown; the destination is named by its id.
     """
     wanted = read_id(reminder_id)
     with session() as ledger:
         found = history(ledger.database, wanted)
+        sent = sent_of(ledger.database, wanted)
     if as_json:
-        print_json(_as_json(found))
+        print_json(_as_json(found, sent))
     else:
-        _print_for_people(found)
+        _print_for_people(found, sent)
 
 
 def reminder_as_json(reminder: Reminder) -> dict[str, Any]:
@@ -63,7 +67,7 @@ def print_attempts(attempts: list[Attempt]) -> None:
     )
 
 
-def _as_json(found: History) -> dict[str, Any]:
+def _as_json(found: History, sent: Sent | None) -> dict[str, Any]:
     return {
         **reminder_as_json(found.reminder),
         "created": False,
@@ -81,18 +85,21 @@ def _as_json(found: History) -> dict[str, Any]:
         "suppressed_by": found.standing.suppressed_by,
         "suppressed_reason": found.standing.suppressed_reason,
         "why": why(found),
+        "sent": "not_sent" if sent is None else sent.verdict,
+        "proof": [] if sent is None else [sending_as_json(each) for each in sent.sendings],
         "attempts": attempts_as_json(found.attempts),
         "timeline": [{"at": event.at, "what": event.what, "detail": event.detail} for event in timeline(found)],
     }
 
 
-def _print_for_people(found: History) -> None:
+def _print_for_people(found: History, sent: Sent | None) -> None:
     reminder, standing = found.reminder, found.standing
     print_fields(
         [
             ("id", reminder.id),
             ("status", reminder.status),
             ("why", why(found)),
+            ("sent?", SENT_WORDS["not_sent" if sent is None else sent.verdict]),
             ("due", instant_for_people(reminder.due_at, reminder.zone)),
             ("expires", reminder.expires_at and instant_for_people(reminder.expires_at, reminder.zone)),
             ("tenant", reminder.tenant_id),
@@ -111,6 +118,26 @@ def _print_for_people(found: History) -> None:
     )
     print("\nWhat happened")
     print_table(("at", "what", "detail"), [(event.at, event.what, event.detail) for event in timeline(found)])
+    for each in [] if sent is None else sent.sendings:
+        print("\nOn record under its key")
+        print_fields(_proof(each))
+
+
+def _proof(sending: Sending) -> list[tuple[str, object]]:
+    calls = sending.calls
+    came_to = f"{calls.confirmed} confirmed, {calls.unknown} unknown, {sending.attempts - calls.can_have_arrived} surely not arrived"
+    return [
+        ("delivery key", f"{sending.delivery_key} (in a webhook: webhook-id, Idempotency-Key)"),
+        ("calls", f"{sending.attempts}: {came_to}"),
+        ("confirmed", sending.confirmed_at),
+        ("provider says", sending.provider_reference),
+        ("body sha256", sending.body_sha256),
+        (
+            "an unknown one",
+            "may be repeated: its destination deduplicates" if calls.deduplicates else "is not repeated",
+        ),
+        ("word of", sending.by),
+    ]
 
 
 def _error(attempt: Attempt) -> str | None:
