@@ -125,7 +125,7 @@ def _print_for_people(found: History, sent: Sent | None) -> None:
 
 def _proof(sending: Sending) -> list[tuple[str, object]]:
     calls = sending.calls
-    came_to = f"{calls.confirmed} confirmed, {calls.unknown} unknown, {sending.attempts - calls.can_have_arrived} surely not arrived"
+    came_to = f"{calls.confirmed} confirmed, {calls.unknown} unknown, {sending.attempts - calls.can_have_arrived} surely not arrived{', 1 under way' if calls.under_way else ''}"
     return [
         ("delivery key", f"{sending.delivery_key} (in a webhook: webhook-id, Idempotency-Key)"),
         ("calls", f"{sending.attempts}: {came_to}"),

@@ -79,6 +79,7 @@ def sending_as_json(sending: Sending) -> dict[str, Any]:
         "calls": sending.attempts,
         "confirmed": calls.confirmed,
         "unknown": calls.unknown,
+        "under_way": calls.under_way,
         "deduplicates": calls.deduplicates,
         "first_at": sending.first_at,
         "last_at": sending.last_at,

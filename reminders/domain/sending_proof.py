@@ -5,10 +5,11 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Literal
 
-SentVerdict = Literal["not_sent", "unknown", "once", "deduplicated", "by_word", "maybe_twice", "twice"]
+SentVerdict = Literal["not_sent", "under_way", "unknown", "once", "deduplicated", "by_word", "maybe_twice", "twice"]
 
 SENT_WORDS: dict[SentVerdict, str] = {
     "not_sent": "not sent: no attempt can have arrived",
+    "under_way": "nobody can tell yet: a call is under way",
     "unknown": "nobody knows whether it was sent: an attempt ended unknown",
     "once": "sent once: no more than one attempt can have arrived, and it is confirmed",
     "deduplicated": "sent once, if its destination deduplicates on the key, as it is taken to",
@@ -32,14 +33,19 @@ class CallsOnRecord:
     deduplicates: bool
     found: bool = False
     absent: bool = False
+    under_way: bool = False
+    """Whether a claim is open: its call may arrive, or have arrived."""
 
     @property
     def can_have_arrived(self) -> int:
-        return self.confirmed + self.unknown
+        """How many calls may have arrived, the one that is under way included."""
+        return self.confirmed + self.unknown + self.under_way
 
 
 def judge(calls: CallsOnRecord) -> SentVerdict:
     """What follows from the record of one key. It is no proof of what its receiver did with it."""
+    if calls.under_way and not calls.confirmed:
+        return "under_way"
     if calls.can_have_arrived == 0:
         return "by_word" if calls.found else "not_sent"
     if calls.can_have_arrived == 1:

@@ -154,7 +154,7 @@ _WHY = f"""CASE d.status
 
 # What the reason is of: the pause, the cap, the hold, or the last attempt.
 _OF = f"""CASE WHEN d.hold_id IS NOT NULL THEN concat(z.id, ' by ', z.actor, ': ', z.reason)
-             WHEN {WAITS} THEN d.rate_id::text
+             WHEN {WAITS} THEN concat(w.id, ' of ', COALESCE('tenant ' || w.tenant_id, 'channel ' || w.channel, 'destination ' || w.destination_id))
              WHEN d.status = 'pending' AND d.let_go_by IS NOT NULL THEN d.let_go_by::text
              WHEN d.status = 'pending' AND c.hold_until > (SELECT now FROM t) THEN c.hold_reason
              WHEN d.status = 'pending' AND (p.breaker_opened_at IS NOT NULL OR p.hold_until > (SELECT now FROM t)) THEN p.hold_reason
@@ -170,6 +170,7 @@ _LATE = f"""looked AS MATERIALIZED (
         ON x.name = COALESCE(q.dispatcher, (SELECT w.dispatcher FROM {{s}}.new_tenants w WHERE w.sole), :dispatcher)
     LEFT JOIN {{s}}.pauses z ON z.id = d.hold_id
     LEFT JOIN {{s}}.pauses g ON g.id = d.let_go_by
+    LEFT JOIN {{s}}.rates w ON w.id = d.rate_id
     LEFT JOIN {{s}}.notification_deliveries n ON n.delivery_key = d.delivery_key
     LEFT JOIN {{s}}.delivery_attempts a
         ON n.status = 'retrying' AND a.delivery_key = n.delivery_key AND a.claim_number = n.claim_number AND a.claimed_at = n.claimed_at

@@ -33,8 +33,8 @@ _OF_WINDOW = """SELECT DISTINCT c.reminder_id FROM (
 _CALLS = """
 WITH chosen AS MATERIALIZED ({chosen})
 SELECT r.id::text, r.tenant_id, r.user_id, r.kind, r.channel, r.reference, r.slot, n.delivery_key, n.status, n.on_unknown = 'repeat',
-       a.confirmed, a.unknown, a.found OR COALESCE(l.delivered, false), a.absent OR COALESCE(l.not_sent, false),
-       a.calls, a.first_at, a.last_at, a.confirmed_at, encode(n.body_hash, 'hex'), n.provider_reference, l.actor
+       a.confirmed, a.unknown, a.found OR COALESCE(l.delivered, false), a.absent OR COALESCE(l.not_sent, false), n.status = 'sending',
+       a.calls + (n.status = 'sending')::integer, COALESCE(a.first_at, n.claimed_at), GREATEST(a.last_at, n.claimed_at), a.confirmed_at, encode(n.body_hash, 'hex'), n.provider_reference, l.actor
 FROM chosen JOIN {{s}}.reminders r ON r.id = chosen.reminder_id
 JOIN {{s}}.notification_deliveries n ON n.reminder_id = r.id
 CROSS JOIN LATERAL (
@@ -51,7 +51,8 @@ LEFT JOIN LATERAL (
            (array_agg(actor ORDER BY closed_at DESC) FILTER (WHERE checked OR resolution IS NOT NULL))[1] AS actor
     FROM {{s}}.dead_letters WHERE reminder_id = r.id AND delivery_key = n.delivery_key
 ) l ON true
-WHERE a.first_at IS NOT NULL AND (:since IS NULL OR a.last_at >= :since) AND (:until IS NULL OR a.first_at <= :until)
+WHERE (a.first_at IS NOT NULL OR n.status = 'sending') AND (:since IS NULL OR n.claimed_at >= :since)
+  AND (:until IS NULL OR COALESCE(a.first_at, n.claimed_at) <= :until)
 ORDER BY r.id, a.first_at, n.delivery_key
 """
 _TIMES = {"since": "timestamptz", "until": "timestamptz"}
@@ -86,7 +87,7 @@ class Sending:
     status: str
     calls: CallsOnRecord
     attempts: int
-    """Calls in all, those that surely did not arrive included."""
+    """Calls in all, those that surely did not arrive and the one that is under way included."""
     first_at: datetime
     last_at: datetime
     confirmed_at: datetime | None
@@ -169,7 +170,7 @@ def _by_reminder(rows: Iterable[Row]) -> list[Sent]:
 
 
 def _sending(row: Row) -> Sending:
-    key, status, deduplicates, confirmed, unknown, heard, absent, attempts, *rest = row
-    calls = CallsOnRecord(confirmed, unknown, deduplicates, heard, absent)
+    key, status, deduplicates, confirmed, unknown, heard, absent, under_way, attempts, *rest = row
+    calls = CallsOnRecord(confirmed, unknown, deduplicates, heard, absent, under_way)
     columns: list[Any] = [each.astimezone(UTC) if isinstance(each, datetime) else each for each in rest]
     return Sending(key, status, calls, attempts, *columns)

@@ -147,14 +147,14 @@ class Stack:
         )  # fmt: skip
 
     def schedule(
-        self, url: str, references: list[str], *, due_in: float = 0.0, tenant: str = "t"
+        self, url: str, references: list[str], *, due_in: float = 0.0, tenant: str = "t", user: str = "u"
     ) -> list[ScheduledReminder]:
         """Schedule one webhook reminder per reference, `due_in` seconds from now."""
         provider = registry.load("webhook", self.settings)
         due = datetime.now(UTC) + timedelta(seconds=due_in)
         requests = [
             to_request(
-                lambda _: provider, tenant_id=tenant, user_id="u", kind="k", channel="webhook", destination=url, due_at=due,
+                lambda _: provider, tenant_id=tenant, user_id=user, kind="k", channel="webhook", destination=url, due_at=due,
                 reference=reference,
             )
             for reference in references

@@ -23,6 +23,7 @@ _VOLATILE = (
     (r"\d[\d,]*(\.\d+)?", "N"),
     (r"N (min|h|d|ms)\b", "N s"),
     (r"\b(growing|shrinking|steady)\b", "TREND"),
+    (r"(?m)^queues .*$", "queues Q"),
     (r"[ \t]+", " "),
 )
 
@@ -53,7 +54,9 @@ def main() -> None:
         folder.chmod(0o711)
         with planted(folder / "home", folder) as scene:
             said = answers(scene)
-    page = _BLOCK.sub(lambda block: f"<!-- run {block[1]} -->\n```text\n{for_page(said[block[1]])}```\n", PAGE.read_text())
+    page = _BLOCK.sub(
+        lambda block: f"<!-- run {block[1]} -->\n```text\n{for_page(said[block[1]])}```\n", PAGE.read_text()
+    )
     PAGE.write_text(page)
     print(f"{len(said)} commands; the page shows {len(shown())} of them")
 

@@ -16,10 +16,11 @@ from acceptance.scripted_receiver import ScriptedReceiver
 from reminders.ledger.counting import count_attempts
 from reminders.ledger.overdue import Late, late
 
-LINES = ("beat", "scanner", "worker")
+LINES = ("beat", "scanner", "worker", "retry", "alone", "maintenance")
+USERS = ("ada", "bob", "cleo", "dan", "eve")
 ENVIRON = {
-    "REMINDERS_PROCESSES": "1", "REMINDERS_CONCURRENCY": "16", "REMINDERS_HTTP_DEADLINE": "60s", "REMINDERS_CLAIM": "90s",
-    "REMINDERS_GRACE": "20s", "REMINDERS_BREAKER_OPEN": "10m",
+    "REMINDERS_PROCESSES": "1", "REMINDERS_CONCURRENCY": "16", "REMINDERS_HTTP_DEADLINE": "150s", "REMINDERS_CLAIM": "180s",
+    "REMINDERS_GRACE": "160s", "REMINDERS_BREAKER_OPEN": "10m", "REMINDERS_SCAN_EVERY": "10s",
 }  # fmt: skip
 """A call that hangs, and a breaker that is open, stay so while the commands run."""
 HANGING, FAILING, PAUSED, OF_GREEN, CAPPED = 4, 12, 20, 6, 30
@@ -43,7 +44,7 @@ class Receiver:
     def _answer(self, _key: str, call: int, body: dict[str, Any]) -> int:
         tenant, reference = body["tenant_id"], body["reference"]
         if tenant == "north":
-            self.over.wait(55)
+            self.over.wait(140)
         if tenant == "east":
             return 503
         if reference == "order-7" and call == 1:
@@ -66,7 +67,7 @@ class Scene:
     lost: UUID
 
     def late(self) -> Late:
-        return late(self.stack.database, dispatcher="main", scan_every=60.0, lease=60.0)
+        return late(self.stack.database, dispatcher="main", scan_every=self.stack.settings.scan_every, lease=60.0)
 
 
 @contextmanager
@@ -76,8 +77,10 @@ def planted(home: Path, folder: Path) -> Iterator[Scene]:
     try:
         with installation(home, **ENVIRON) as stack, ForkingShell(stack.environ, folder) as shell:
             stack.start(*LINES)
-            yield _plant(stack, receiver, shell)
-            receiver.over.set()
+            try:
+                yield _plant(stack, receiver, shell)
+            finally:
+                receiver.over.set()
     finally:
         receiver.close()
 
@@ -89,11 +92,15 @@ def _plant(stack: Stack, receiver: Receiver, shell: ForkingShell) -> Scene:
 
     told("pause", "--tenant", "west", "--reason", "their receiver is moving")
     told("handover", "south", "--to", "green", "--reason", "release 2")
-    told("rate", "set", "--tenant", "bulk", "--per-second", "0.05", "--burst", "1", "--reason", "their receiver's limit")
+    told(
+        "rate", "set", "--tenant", "bulk", "--per-second", "0.05", "--burst", "1", "--reason", "their receiver's limit"
+    )
 
     def schedule(tenant: str, count: int, name: str = "order") -> list[UUID]:
-        made = stack.schedule(receiver.url, [f"{name}-{number}" for number in range(count)], tenant=tenant)
-        return [each.id for each in made]
+        return [
+            stack.schedule(receiver.url, [f"{name}-{number}"], tenant=tenant, user=USERS[number % len(USERS)])[0].id
+            for number in range(count)
+        ]
 
     orders = schedule("shop", 30)
     schedule("shop", 3, "old")
@@ -102,7 +109,10 @@ def _plant(stack: Stack, receiver: Receiver, shell: ForkingShell) -> Scene:
         schedule(tenant, count)
     scene = Scene(stack, receiver, shell, hanging, orders[7], orders[8])
     wait_until(
-        lambda: _at_rest(scene), 60, lambda: f"the trouble stands; have {scene.late().reasons}, {stack.counts()}", every=0.5
+        lambda: _at_rest(scene),
+        60,
+        lambda: f"the trouble stands; have {scene.late().reasons}, {stack.counts()}",
+        every=0.5,
     )
     count_attempts(stack.database, lag=0.0)
     return scene
@@ -114,7 +124,8 @@ def _at_rest(scene: Scene) -> bool:
     ended = scene.stack.query(
         "SELECT count(*) FILTER (WHERE status = 'delivered'), count(*) FILTER (WHERE status = 'dead') FROM reminders WHERE tenant_id = 'shop'"
     )
-    return found.keys() == EXPECTED and stands.items() <= found.items() and ended == [(30, 3)]
+    ticks = scene.stack.query("SELECT count(*) FROM ticks WHERE name = 'scan_due'")
+    return found.keys() == EXPECTED and stands.items() <= found.items() and ended == [(30, 3)] and ticks == [(1,)]
 
 
 def answers(scene: Scene) -> dict[str, str]:
@@ -136,12 +147,25 @@ def answers(scene: Scene) -> dict[str, str]:
     ask("show", "show", str(scene.retried))
     ask("twice", "twice", "--since", "1h")
     ask("twice-one", "twice", str(scene.lost))
-    ask("twice-user", "twice", "--tenant", "shop", "--user", "u", "--limit", "3")
+    ask("twice-user", "twice", "--tenant", "shop", "--user", "dan", "--limit", "4")
     ask("audit", "audit", "--since", "24h")
     ask("letters", "dlq", "list", "--tenant", "shop")
     scene.receiver.mended.set()
     ask("redrive-dry", "dlq", "redrive", "--tenant", "shop", "--error-class", "http_400", "--dry-run")
-    ask("redrive", "dlq", "redrive", "--tenant", "shop", "--error-class", "http_400", "--rate", "10/s", "--reason", "receiver fixed", *ADA)
+    ask(
+        "redrive",
+        "dlq",
+        "redrive",
+        "--tenant",
+        "shop",
+        "--error-class",
+        "http_400",
+        "--rate",
+        "10/s",
+        "--reason",
+        "receiver fixed",
+        *ADA,
+    )
     ask("stop-tenant", "pause", "--tenant", "east", *why)
     ask("go-on-tenant", "resume", "--tenant", "east", "--rate", "1/s", *ADA)
     ask("stop", "pause", "--all", "--reason", "wrong texts", *ADA)

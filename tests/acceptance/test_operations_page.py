@@ -24,7 +24,9 @@ def test_the_twelve_questions_each_have_a_command_and_its_output() -> None:
         f"{number}. {question}" for number, question in enumerate(QUESTIONS, 1)
     ]
     for number, question in enumerate(QUESTIONS, 1):
-        blocks = re.findall(r"<!-- run \S+ -->\n```text\n\$ reminders \S[^\n]*\n[^\n]+\n", asked[f"{number}. {question}"])
+        blocks = re.findall(
+            r"<!-- run \S+ -->\n```text\n\$ reminders \S[^\n]*\n[^\n]+\n", asked[f"{number}. {question}"]
+        )
         assert blocks, question
 
 
@@ -39,7 +41,9 @@ def test_the_page_shows_what_the_commands_say(home: Path, tmp_path: Path) -> Non
     assert PAUSED < doings["wanted"] <= PAUSED + CAPPED
     page = shown()
     assert page.keys() == said.keys()
-    assert {name: fixed(text) for name, text in page.items()} == {name: fixed(for_page(text)) for name, text in said.items()}
+    assert {name: fixed(text) for name, text in page.items()} == {
+        name: fixed(for_page(text)) for name, text in said.items()
+    }
 
 
 def test_what_differs_from_run_to_run_and_nothing_else_is_passed_over() -> None:

@@ -93,7 +93,14 @@ def channel_held(stage, made, run):
 
 
 def breaker(stage, made, run):
-    place(stage, made, breaker_opened_at="clock_timestamp()", hold_until=AHEAD, hold_reason="'breaker open'")
+    place(
+        stage,
+        made,
+        breaker_opened_at="clock_timestamp()",
+        breaker_times="1",
+        hold_until=AHEAD,
+        hold_reason="'breaker open'",
+    )
     assert stage.lease()[0] == []
 
 
@@ -108,7 +115,7 @@ def times_out(stage, made, run):
 
 
 def put_off(stage, made, run):
-    change(stage, made, "wake_at = clock_timestamp() + interval '5 seconds'")
+    change(stage, made, "status = 'pending', wake_at = clock_timestamp() + interval '5 seconds'")
 
 
 def paused(stage, made, run):

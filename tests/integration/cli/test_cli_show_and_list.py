@@ -14,7 +14,7 @@ REMINDER_KEYS = {
     "version", "delivery_key", "attempt_count", "last_outcome", "wake_at", "cancel_requested", "created_at", "finished_at",
 }  # fmt: skip
 SHOW_KEYS = REMINDER_KEYS | {
-    "created", "destination_id", "provider_reference", "uncertain_since", "why", "attempts", "timeline",
+    "created", "destination_id", "provider_reference", "uncertain_since", "why", "sent", "proof", "attempts", "timeline",
     "hold_id", "hold_reason", "held_at", "template_id", "template", "waits_for", "waits_since", "quiet_until", "suppressed_by", "suppressed_reason",
 }  # fmt: skip
 ATTEMPT_KEYS = {

@@ -133,6 +133,17 @@ def test_show_has_the_proof(run, stage):
     assert f"{made.delivery_key} (in a webhook: webhook-id, Idempotency-Key)" in shown
 
 
+def test_a_call_under_way_may_have_arrived(run, stage):
+    made = stage.schedule()
+    stage.claim(made)
+    found = only(run("show", made.id, "--json"))
+    assert (found["sent"], found["proof"][0]["calls"], found["proof"][0]["under_way"]) == ("under_way", 1, True)
+    shown = run("show", made.id).stdout
+    assert "nobody can tell yet: a call is under way" in shown
+    assert "1: 0 confirmed, 0 unknown, 0 surely not arrived, 1 under way" in shown
+    assert only(run("twice", made.id, "--json"))["verdicts"] == {"under_way": 1}
+
+
 def test_what_was_never_called_has_none(run, stage):
     made = stage.schedule()
     found = only(run("show", made.id, "--json"))
