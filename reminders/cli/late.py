@@ -90,8 +90,14 @@ def _as_json(found: Late, limit: int) -> dict[str, Any]:
 
 def _group_as_json(group: LateGroup) -> dict[str, Any]:
     fields = {name: getattr(group, name) for name in LateGroup.__slots__ if name != "oldest_age"}
-    reason = LATE_REASONS[group.why]
-    return {**fields, "oldest_age_seconds": round(group.oldest_age, 3), "whose": reason.verdict, "to_do": reason.to_do}
+    whose = LATE_REASONS[group.why].verdict
+    return {**fields, "oldest_age_seconds": round(group.oldest_age, 3), "whose": whose, "to_do": _step(group)}
+
+
+def _step(group: LateGroup) -> str:
+    return LATE_REASONS[group.why].step(
+        tenant=group.tenant_id, reminder=group.oldest, destination=group.destination_id, hold=group.hold_id
+    )
 
 
 def _user_as_json(user: LateUser) -> dict[str, Any]:
@@ -122,8 +128,8 @@ def _print_for_people(found: Late, limit: int) -> None:
         headings = ("late", "users", "new", "oldest", "whose", "tenant", "channel", "why")
         print_table(headings, [_group_row(each) for each in found.groups[:limit]], spare=("channel", "new"))
         print()
-        shown = dict.fromkeys(each.why for each in found.groups[:limit])
-        print_table(("why", "next"), [(LATE_REASONS[why].words, LATE_REASONS[why].to_do) for why in shown])
+        steps = dict.fromkeys((LATE_REASONS[each.why].words, _step(each)) for each in found.groups[:limit])
+        print_table(("why", "next"), list(steps))
     if len(found.groups) > limit or len(found.listed_users) > limit:
         click.echo(f"Only the first {limit:,} are shown; --limit shows more", err=True)
 

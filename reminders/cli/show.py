@@ -133,7 +133,7 @@ def _proof(sending: Sending) -> list[tuple[str, object]]:
         ("provider says", sending.provider_reference),
         ("body sha256", sending.body_sha256),
         (
-            "an unknown one",
+            "if unknown",
             "may be repeated: its destination deduplicates" if calls.deduplicates else "is not repeated",
         ),
         ("word of", sending.by),

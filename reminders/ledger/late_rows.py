@@ -152,16 +152,18 @@ _WHY = f"""CASE d.status
                   WHEN d.wake_at <= (SELECT now FROM t) THEN 'not_leased'
                   ELSE 'put_off' END END"""
 
-# What the reason is of: the pause, the cap, the hold, or the last attempt.
-_OF = f"""CASE WHEN d.hold_id IS NOT NULL THEN concat(z.id, ' by ', z.actor, ': ', z.reason)
-             WHEN {WAITS} THEN concat(w.id, ' of ', COALESCE('tenant ' || w.tenant_id, 'channel ' || w.channel, 'destination ' || w.destination_id))
-             WHEN d.status = 'pending' AND d.let_go_by IS NOT NULL THEN d.let_go_by::text
+# What the reason is of: the pause, drain or cap; and in words that, the hold of the place, or the last attempt.
+_HOLD = f"COALESCE(d.hold_id, CASE WHEN {WAITS} THEN d.rate_id WHEN d.status = 'pending' THEN d.let_go_by END)"
+
+_OF = f"""CASE WHEN d.hold_id IS NOT NULL THEN concat('by ', z.actor, ': ', z.reason)
+             WHEN {WAITS} THEN concat('of ', COALESCE('tenant ' || w.tenant_id, 'channel ' || w.channel, 'destination ' || w.destination_id))
+             WHEN d.status = 'pending' AND d.let_go_by IS NOT NULL THEN concat('by ', g.ended_by, ': ', g.ended_reason)
              WHEN d.status = 'pending' AND c.hold_until > (SELECT now FROM t) THEN c.hold_reason
              WHEN d.status = 'pending' AND (p.breaker_opened_at IS NOT NULL OR p.hold_until > (SELECT now FROM t)) THEN p.hold_reason
              WHEN d.status = 'pending' AND n.status = 'retrying' THEN a.error_class END"""
 
 _LATE = f"""looked AS MATERIALIZED (
-    SELECT d.id, r.tenant_id, r.user_id, r.channel, r.destination_id, GREATEST(r.due_at, r.created_at) AS since, {_WHY} AS why, {_OF} AS of
+    SELECT d.id, r.tenant_id, r.user_id, r.channel, r.destination_id, GREATEST(r.due_at, r.created_at) AS since, {_WHY} AS why, {_HOLD} AS hold, {_OF} AS of
     FROM found JOIN {{s}}.due d ON d.id = found.id JOIN {{s}}.reminders r ON r.id = d.id
     LEFT JOIN {{s}}.destinations p ON p.id = r.destination_id
     LEFT JOIN {{s}}.channel_holds c ON c.tenant_id = r.tenant_id AND c.channel = r.channel
@@ -178,7 +180,7 @@ _LATE = f"""looked AS MATERIALIZED (
       AND NOT (d.status = 'sending' AND d.wake_at > (SELECT now FROM t)
                AND n.claimed_at > (SELECT now FROM t) - make_interval(secs => :slow))
 ), late AS MATERIALIZED (
-    SELECT id, tenant_id, user_id, channel, destination_id, since, of,
+    SELECT id, tenant_id, user_id, channel, destination_id, since, hold, of,
            CASE WHEN why = 'put_off' AND bool_or(why = 'calling') OVER (PARTITION BY destination_id) THEN 'behind_slow' ELSE why END AS why
     FROM looked
 ), went AS (

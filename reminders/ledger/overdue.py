@@ -16,7 +16,7 @@ from reminders.ledger.late_rows import LATE_OF_ALL, LATE_OF_TENANT, LATE_TYPES
 from reminders.ledger.statement import Statement
 
 MOST = 10_000
-"""Reminders of each kind of waiting that are looked at; some 0.2 s in all. Beyond it, counts are lower bounds."""
+"""Reminders of each kind of waiting that are looked at; a second or so in all on two busy cores. Beyond it, counts are lower bounds."""
 WINDOW = 300.0
 """Seconds over which the trend is told, where not more than `MOST` attempts were made meanwhile."""
 PUT_OFF = 30.0
@@ -29,13 +29,13 @@ _TOTALS = """(SELECT now FROM t), (SELECT extract(epoch FROM now - at)::float8 F
        (SELECT json_object_agg(why, n) FROM (SELECT why, count(*) AS n FROM late GROUP BY why) y)"""
 
 # Where it is about a destination, each is a group of its own; elsewhere its destinations are counted.
-_GROUPS = """(SELECT json_agg(json_build_array(tenant_id, channel, why, of, destination, n, users, places, age, came, first)) FROM (
-           SELECT tenant_id, channel, why, of, destination, count(*) AS n, count(DISTINCT user_id) AS users,
+_GROUPS = """(SELECT json_agg(json_build_array(tenant_id, channel, why, of, hold, destination, n, users, places, age, came, first)) FROM (
+           SELECT tenant_id, channel, why, of, hold, destination, count(*) AS n, count(DISTINCT user_id) AS users,
                   count(DISTINCT destination_id) AS places,
                   extract(epoch FROM (SELECT now FROM t) - min(since))::float8 AS age,
                   count(*) FILTER (WHERE since > (SELECT at FROM began)) AS came, (array_agg(id ORDER BY since, id))[1] AS first
            FROM (SELECT *, CASE WHEN why = ANY(:of_places) THEN destination_id END AS destination FROM late) l
-           GROUP BY tenant_id, channel, why, of, destination
+           GROUP BY tenant_id, channel, why, of, hold, destination
            ORDER BY n DESC, age DESC, tenant_id, channel, why, destination LIMIT :shown) g)"""
 
 _USERS = """(SELECT json_agg(json_build_array(tenant_id, user_id, n, age, whys, first)) FROM (
@@ -67,7 +67,10 @@ class LateGroup:
     why: str
     """A key of `LATE_REASONS`."""
     of: str | None
-    """The pause, cap or hold, or the error class of the last attempt; None where the reason says all."""
+    """Who has paused it and why, what the cap is of, why its place is held, or the error class of the last attempt; None
+    where the reason says all."""
+    hold_id: UUID | None
+    """The pause, drain or cap; None where it is none."""
     destination_id: UUID | None
     """Where the reason is about a destination; None elsewhere."""
     reminders: int
@@ -164,7 +167,7 @@ def late(
 
 def _group(row: list[Any]) -> LateGroup:
     columns: list[Any] = list(row)
-    columns[4] = None if columns[4] is None else UUID(columns[4])
+    columns[4:6] = [None if each is None else UUID(each) for each in columns[4:6]]
     columns[-1] = UUID(columns[-1])
     return LateGroup(*columns)
 
