@@ -80,6 +80,7 @@ def _as_json(found: Late, limit: int) -> dict[str, Any]:
         "oldest_age_seconds": round(found.oldest_age, 3),
         "whose": by_verdict(found),
         "reasons": found.reasons,
+        "dead_letters_open": found.letters,
         "trend": {
             "is": trend(found), "seconds": round(found.window, 3), "before": found.before, "came": found.came, "went": found.went,
         },
@@ -108,7 +109,7 @@ def _user_as_json(user: LateUser) -> dict[str, Any]:
 def _print_for_people(found: Late, limit: int) -> None:
     least = "at least " if found.at_least else ""
     if not found.reminders:
-        print_fields([("late", "nothing"), ("trend", _trend_told(found) if found.went else None)])
+        print_fields([("late", "nothing"), ("trend", _trend_told(found) if found.went else None), *_given_up(found)])
         return
     longest = f", the oldest {age_in_words(found.oldest_age)}"
     print_fields(
@@ -116,6 +117,7 @@ def _print_for_people(found: Late, limit: int) -> None:
             ("late", f"{least}{found.reminders:,} reminders of {found.users:,} users{longest}"),
             ("whose doing", ", ".join(f"{name} {number:,}" for name, number in by_verdict(found).items())),
             ("trend", _trend_told(found)),
+            *_given_up(found),
         ]
     )
     print()
@@ -132,6 +134,10 @@ def _print_for_people(found: Late, limit: int) -> None:
         print_table(("why", "next"), list(steps))
     if len(found.groups) > limit or len(found.listed_users) > limit:
         click.echo(f"Only the first {limit:,} are shown; --limit shows more", err=True)
+
+
+def _given_up(found: Late) -> list[tuple[str, object]]:
+    return [("given up", f"{found.letters:,} dead letters are open: `reminders dlq list`")] if found.letters else []
 
 
 def _trend_told(found: Late) -> str:

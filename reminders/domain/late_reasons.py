@@ -36,7 +36,7 @@ _STOP_THERE = "to stop it: `reminders pause --destination {destination} --reason
 
 LATE_REASONS: dict[str, LateReason] = {
     "no_dispatcher": LateReason(
-        "us", "no scanner runs for its tenant", f"start the scanner line; {_STATUS} says whose"
+        "us", "no scanner has looked for its tenant of late", f"do its scanner and Redis run? {_STATUS}"
     ),
     "not_leased": LateReason("us", "no scan has taken it yet", f"is there room in flight? {_STATUS}"),
     "leased": LateReason("us", "a scan has taken it and not published it", f"does Redis take it? {_STATUS}"),

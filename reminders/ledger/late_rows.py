@@ -180,7 +180,7 @@ _LATE = f"""looked AS MATERIALIZED (
       AND NOT (d.status = 'sending' AND d.wake_at > (SELECT now FROM t)
                AND n.claimed_at > (SELECT now FROM t) - make_interval(secs => :slow))
 ), late AS MATERIALIZED (
-    SELECT id, tenant_id, user_id, channel, destination_id, since, hold, of,
+    SELECT id, tenant_id, user_id, channel, destination_id, since, hold, CASE WHEN why <> 'no_dispatcher' THEN of END AS of,
            CASE WHEN why = 'put_off' AND bool_or(why = 'calling') OVER (PARTITION BY destination_id) THEN 'behind_slow' ELSE why END AS why
     FROM looked
 ), went AS (

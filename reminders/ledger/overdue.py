@@ -26,7 +26,9 @@ _TOTALS = """(SELECT now FROM t), (SELECT extract(epoch FROM now - at)::float8 F
        (SELECT is_cut FROM cut), (SELECT count(*) FROM late), (SELECT count(DISTINCT (tenant_id, user_id)) FROM late),
        (SELECT extract(epoch FROM (SELECT now FROM t) - min(since))::float8 FROM late),
        (SELECT count(*) FROM late WHERE since > (SELECT at FROM began)), (SELECT number FROM fresh), (SELECT number FROM went),
-       (SELECT json_object_agg(why, n) FROM (SELECT why, count(*) AS n FROM late GROUP BY why) y)"""
+       (SELECT json_object_agg(why, n) FROM (SELECT why, count(*) AS n FROM late GROUP BY why) y),
+       (SELECT count(*) FROM (SELECT reminder_id FROM {s}.dead_letters WHERE state = 'open' ORDER BY opened_at LIMIT :most) l
+        WHERE :tenant IS NULL OR (SELECT r.tenant_id FROM {s}.reminders r WHERE r.id = l.reminder_id) = :tenant)"""
 
 # Where it is about a destination, each is a group of its own; elsewhere its destinations are counted.
 _GROUPS = """(SELECT json_agg(json_build_array(tenant_id, channel, why, of, hold, destination, n, users, places, age, came, first)) FROM (
@@ -112,6 +114,8 @@ class Late:
     """Late reminders that have come due meanwhile; about as many where counts are lower bounds."""
     went: int
     """Reminders that were late when it began, and have ended since by an attempt."""
+    letters: int
+    """Dead letters that are open: what was given up is not late any more."""
     groups: list[LateGroup]
     listed_users: list[LateUser]
 
@@ -148,7 +152,7 @@ def late(
         "of_places": list(_OF_PLACES),
     }  # fmt: skip
     with looking(database) as ask:
-        ((at, window, cut, reminders, users, age, came, fresh, went, reasons, rows),) = ask(statement, **given)
+        ((at, window, cut, reminders, users, age, came, fresh, went, reasons, letters, rows),) = ask(statement, **given)
     listed = rows or []
     return Late(
         at.astimezone(UTC),
@@ -160,6 +164,7 @@ def late(
         window,
         fresh if cut else came,
         went,
+        letters,
         [] if by_user else [_group(row) for row in listed],
         [_user(row) for row in listed] if by_user else [],
     )

@@ -10,7 +10,7 @@ from integration.cli.stage import only
 from reminders.cli.late import age_in_words
 from reminders.domain.late_reasons import LATE_REASONS
 from reminders.domain.outcomes import Delivered, Retry
-from reminders.domain.retry_policy import Deliver, Park
+from reminders.domain.retry_policy import Bury, Deliver, Park
 from reminders.ledger.overdue import late
 
 GROUP_KEYS = {
@@ -208,6 +208,22 @@ def test_what_is_being_sent_right_now_is_not_late_nor_is_what_has_ended(run, sta
     stage.claim(made)
     assert only(run("late", "--json"))["late"] == 0
     assert run("late").stdout == "late  nothing\n"
+
+
+def test_what_was_given_up_is_not_late_and_is_named(run, stage):
+    stage.deliver(stage.schedule(), Retry("http_503", "busy", 503), Bury("destination"))
+    stage.deliver(stage.schedule(tenant_id="zoo"), Retry("http_503", "busy", 503), Bury("destination"))
+    assert run("late").stdout == "late      nothing\ngiven up  2 dead letters are open: `reminders dlq list`\n"
+    found = only(run("late", "--tenant", "zoo", "--json"))
+    assert (found["late"], found["dead_letters_open"]) == (0, 1)
+
+
+def test_while_no_scanner_looks_what_a_destination_said_is_not_the_reason(run, stage):
+    breaker(stage, made := stage.schedule(), run)
+    change(stage, made, "wake_at = clock_timestamp()")
+    no_dispatcher(stage, made, run)
+    (group,) = only(run("late", "--json"))["groups"]
+    assert (group["why"], group["of"], group["destination_id"]) == ("no_dispatcher", None, None)
 
 
 def test_who_is_affected(run, stage):
