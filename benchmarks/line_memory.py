@@ -1,6 +1,6 @@
 """What each process line of the Procfile takes, with the defaults, after it has delivered: the figures of docs/deploy.md.
 
-    python benchmarks/line_memory.py [--reminders 2000]
+    python benchmarks/line_memory.py [--reminders 2000] [--form "four processes"]
 
 Twice: as resident sets, in which what is shared counts for each process, and as proportional ones, in which it is divided
 among all that run on this machine. A dyno's own count lies between the two.
@@ -27,6 +27,7 @@ PROCFILE = {**harness.procfile(), "dyno": "exec reminders up --small --no-web"}
 FORMS: dict[str, tuple[tuple[str, ...], dict[str, str]]] = {
     "a line each": (LINES, {}),
     "one dyno": (("dyno",), {}),
+    "four processes": (("beat", "scanner", "worker"), {"REMINDERS_PROCESSES": "4"}),
 }
 
 
@@ -45,9 +46,13 @@ def memory(stack: Stack) -> dict[str, tuple[float, float]]:
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--reminders", type=int, default=2000)
-    count = parser.parse_args().reminders
+    parser.add_argument("--form", choices=FORMS, action="append", help="one of the forms alone, or several")
+    given = parser.parse_args()
+    count = given.reminders
     harness.procfile = lambda: PROCFILE
     for form, (lines, environ) in FORMS.items():
+        if given.form and form not in given.form:
+            continue
         with tempfile.TemporaryDirectory() as folder:
             Path(folder).chmod(0o711)
             receiver = ScriptedReceiver()

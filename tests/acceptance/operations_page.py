@@ -16,6 +16,7 @@ PAGE = TESTS.parent / "docs" / "operations.md"
 _BLOCK = re.compile(r"<!-- run (\S+) -->\n```text\n(.*?)```\n", re.DOTALL)
 _VOLATILE = (
     (r"\b[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}\b", "ID"),
+    (r"\bhost:\d+:[0-9a-f]+\b", "WORKER"),
     (r"\bdk_[\w-]{43}", "KEY"),
     (r"\b[0-9a-f]{64}\b", "DIGEST"),
     (r"\d{4}-\d\d-\d\d[T ]\d\d:\d\d:\d\d(\.\d+)?( UTC|Z)", "TIME"),

@@ -30,7 +30,7 @@ def test_the_twelve_questions_each_have_a_command_and_its_output() -> None:
         assert blocks, question
 
 
-@pytest.mark.timeout(180)
+@pytest.mark.timeout(400)
 def test_the_page_shows_what_the_commands_say(home: Path, tmp_path: Path) -> None:
     with planted(home, tmp_path) as scene:
         found = scene.late()
