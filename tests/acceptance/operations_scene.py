@@ -20,7 +20,7 @@ LINES = ("beat", "scanner", "worker", "retry", "alone", "maintenance")
 USERS = ("ada", "bob", "cleo", "dan", "eve")
 ENVIRON = {
     "REMINDERS_PROCESSES": "1", "REMINDERS_CONCURRENCY": "16", "REMINDERS_HTTP_DEADLINE": "150s", "REMINDERS_CLAIM": "180s",
-    "REMINDERS_GRACE": "160s", "REMINDERS_BREAKER_OPEN": "10m", "REMINDERS_SCAN_EVERY": "10s",
+    "REMINDERS_GRACE": "160s", "REMINDERS_BREAKER_OPEN": "10m", "REMINDERS_SCAN_EVERY": "15s",
 }  # fmt: skip
 """A call that hangs, and a breaker that is open, stay so while the commands run."""
 HANGING, FAILING, PAUSED, OF_GREEN, CAPPED = 4, 12, 20, 6, 30
@@ -110,7 +110,7 @@ def _plant(stack: Stack, receiver: Receiver, shell: ForkingShell) -> Scene:
     scene = Scene(stack, receiver, shell, hanging, orders[7], orders[8])
     wait_until(
         lambda: _at_rest(scene),
-        60,
+        120,
         lambda: f"the trouble stands; have {scene.late().reasons}, {stack.counts()}",
         every=0.5,
     )
@@ -124,8 +124,10 @@ def _at_rest(scene: Scene) -> bool:
     ended = scene.stack.query(
         "SELECT count(*) FILTER (WHERE status = 'delivered'), count(*) FILTER (WHERE status = 'dead') FROM reminders WHERE tenant_id = 'shop'"
     )
-    ticks = scene.stack.query("SELECT count(*) FROM ticks WHERE name = 'scan_due'")
-    return found.keys() == EXPECTED and stands.items() <= found.items() and ended == [(30, 3)] and ticks == [(1,)]
+    told = scene.stack.query(
+        "SELECT (SELECT count(*) FROM ticks WHERE name = 'scan_due'), (SELECT count(*) FROM notices)"
+    )
+    return found.keys() == EXPECTED and stands.items() <= found.items() and ended == [(30, 3)] and told == [(1, 2)]
 
 
 def answers(scene: Scene) -> dict[str, str]:

@@ -85,7 +85,7 @@ def test_notices_are_counted_listed_and_seen(run, stage):
     refused = Blocked("provider", timedelta(minutes=10), "credentials", "our key was refused", 401)
     stage.deliver(stage.schedule(tenant_id="beta"), refused, Wait(600.0, 3600.0))
     assert only(run("status", "--json"))["notices_open"] == 2
-    assert "2 unseen (1 channel held, 1 destination gone)" in run("status").stdout
+    assert "  2 unseen (1 channel held, 1 destination gone): `reminders notice list`\n" in run("status").stdout
     held, gone = lines(run("notice", "list", "--json"))
     assert (held["kind"], held["tenant_id"], held["destination_id"]) == ("channel_held", "beta", None)
     assert (gone["kind"], gone["tenant_id"], gone["reason"]) == ("destination_gone", "acme", "HTTP 410")
