@@ -81,6 +81,9 @@ def planted(home: Path, folder: Path) -> Iterator[Scene]:
                 yield _plant(stack, receiver, shell)
             finally:
                 receiver.over.set()
+                # All at once; the harness waits for one after the other.
+                for line in stack.lines.values():
+                    line.terminate_all()
     finally:
         receiver.close()
 
