@@ -37,7 +37,7 @@ BENCHMARKS = (
     Benchmark("drain", ("--count", "200")),
     Benchmark("scan"),
     Benchmark("lateness"),
-    Benchmark("import_rate", runs=3),
+    Benchmark("import_rate"),
     Benchmark("schedule_many", runs=3),
     Benchmark("redrive_many", runs=3),
     Benchmark("purge_million"),

@@ -62,7 +62,9 @@ MOVES = (
 SIZES = """
 SELECT c.relname, sum(pg_table_size(part.relid))::bigint, sum(pg_indexes_size(part.relid))::bigint, sum(s.n_dead_tup)::bigint,
        sum(s.autovacuum_count)::bigint, sum(s.n_tup_upd)::bigint, sum(s.n_tup_hot_upd)::bigint
-FROM pg_class c CROSS JOIN LATERAL pg_partition_tree(c.oid) part LEFT JOIN pg_stat_user_tables s ON s.relid = part.relid
+FROM pg_class c CROSS JOIN LATERAL (
+    SELECT c.oid::regclass AS relid UNION SELECT tree.relid FROM pg_partition_tree(c.oid) tree
+) part LEFT JOIN pg_stat_user_tables s ON s.relid = part.relid
 WHERE c.oid = ANY(%s::regclass[]) GROUP BY c.relname"""
 MB = 2**20
 

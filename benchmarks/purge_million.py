@@ -42,6 +42,7 @@ from reminders.settings import Settings
 
 BEFORE = 20.0
 """Seconds of the comparison."""
+PROBES = ("schedule", "cancel", "lease", "claim", "record outcome", "lock an ended one")
 PAUSE = 0.02
 """Seconds between two rounds of a probe: it is there to wait, not to load the machine."""
 MONTH = """CREATE TABLE reminders.delivery_attempts_{0:%Y_%m} PARTITION OF reminders.delivery_attempts FOR VALUES FROM ('{0:%Y-%m}-01Z') TO ('{1:%Y-%m}-01Z')"""
@@ -164,7 +165,7 @@ def make_old_month(database: Database) -> None:
 def figures(doing: str, probes: Probes) -> dict[str, Any]:
     """What others met meanwhile, in milliseconds."""
     probes.tell()
-    longest = {f"{name} ms": round(max(took) * 1e3, 1) for name, took in probes.took.items()}
+    longest = {f"{name} ms": round(max(probes.took.get(name, [0.0])) * 1e3, 1) for name in PROBES}
     return {"beside": doing, "longest wait for a lock ms": round(probes.waited * 1e3, 1), **longest}
 
 

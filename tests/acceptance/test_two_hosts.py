@@ -15,6 +15,7 @@ import pytest
 
 from acceptance.harness import Stack, installation, wait_until
 from acceptance.scripted_receiver import ScriptedReceiver
+from reminders.celery_options import DELIVER_TASK
 
 LINES = ("beat", "scanner", "worker", "alone")
 SETTINGS = {
@@ -53,6 +54,12 @@ def claimed_by(stack: Stack, pids: list[int]) -> set[str]:
         pids,
     )
     return {key for (key,) in rows}
+
+
+def unacknowledged(stack: Stack) -> list[bytes]:
+    """Deliveries that are queued, or in somebody's hands. (A scanner holds the next tick of beat.)"""
+    held = [message for message in stack.redis.hvals("reminders:unacked") if DELIVER_TASK.encode() in message]
+    return held + stack.redis.lrange("reminders:deliver", 0, -1)
 
 
 def callers(stack: Stack) -> int:
@@ -97,7 +104,7 @@ def test_a_host_that_is_frozen_in_mid_drain_and_returns_loses_and_repeats_nothin
             "SELECT count(*) FROM delivery_attempts WHERE claimed_at > %s AND split_part(worker, ':', 2)::int = ANY(%s)"
         )
         assert stack.query(workers, before, pids)[0][0] > 0, "the host that returned delivers again"
-        wait_until(lambda: stack.redis.hlen("reminders:unacked") == 0, 60, "every message is acknowledged")
+        wait_until(lambda: not unacknowledged(stack), 60, "every message is acknowledged")
 
         keys = {each.delivery_key for each in made}
         repeated = {key for key, calls in receiver.calls.items() if calls > 1}
