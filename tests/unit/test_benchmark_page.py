@@ -59,7 +59,10 @@ def test_every_benchmark_has_its_section_in_the_order_in_which_they_run() -> Non
 
 @pytest.mark.parametrize("name", [each.name for each in BENCHMARKS])
 def test_what_stands_on_the_page_has_the_shape_that_the_command_writes(name: str) -> None:
-    *tables, under = page.section(PAGE, name).split("\n\n")
+    told = page.section(PAGE, name)
+    if told == page.NOT_MEASURED:
+        pytest.skip(told)
+    *tables, under = told.split("\n\n")
     assert tables, "no figures"
     for table in tables:
         head, rule, *rows = [line.removeprefix("| ").removesuffix(" |").split(" | ") for line in table.splitlines()]
