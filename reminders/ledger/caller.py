@@ -19,7 +19,9 @@ from reminders.ledger.statement import Statement
 if TYPE_CHECKING:
     from sqlalchemy.orm import Session, scoped_session
 
-CallersConnection: TypeAlias = "Session | scoped_session[Session] | Connection | DriverConnection | PoolProxiedConnection"
+CallersConnection: TypeAlias = (
+    "Session | scoped_session[Session] | Connection | DriverConnection | PoolProxiedConnection"
+)
 
 
 def fetch(connection: CallersConnection, schema: str, statement: Statement, **given: Any) -> list[tuple[Any, ...]]:
