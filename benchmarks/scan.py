@@ -41,8 +41,9 @@ TENANTS = (1, 10_000)
 TICKS = 200
 FOR_TICKS = 15.0
 """Seconds after which no more ticks are measured, once there are ten."""
-LEASING = {"lease", "lease_from_lanes", "lanes_with_due_work", "in_flight", "set_aside"}
+LEASING = {"lease", "lease_from_lanes", "in_flight", "set_aside"}
 MARKING = {"mark_published_if_leased"}
+WALK = "lanes_with_due_work"
 QUEUE = f"{KEY_PREFIX}deliver"
 
 
@@ -126,6 +127,7 @@ class Bench:
         return {
             "leased row µs": round(sum(ledger.spent[name] for name in LEASING) / leased * 1e6, 1),
             "published row µs": round(sum(ledger.spent[name] for name in MARKING) / published * 1e6, 1),
+            "walk of lanes ms": round(ledger.spent[WALK] / ledger.calls[WALK] * 1e3, 1) if ledger.calls[WALK] else None,
             "scanner row µs": round(own / published * 1e6, 1),
             "rows/s": round(published / wall),
         }  # fmt: skip
