@@ -3,8 +3,8 @@
     python -m benchmarks.growth [--scale 0.1] [--days 7] [--json FILE] [--quick]
 
 Each simulated day as many reminders are scheduled as are delivered, a week ahead, so that the number of live ones stays the same. Rows
-are written by SQL, 500 in a statement, as the pipeline's moves write them: schedule, lease, publish, claim, outcome. A day takes
-seconds, so autovacuum is let look once a second instead of once a minute: still rarer, for what happens meanwhile, than in
+are written by SQL as the pipeline's moves write them: scheduled, leased and published 500 at a time, claimed and ended 64 at a time. What is
+due together was not scheduled together: each batch is dealt out over the day's rows. A day takes seconds, so autovacuum is let look once a second instead of once a minute: still rarer, for what happens meanwhile, than in
 life. At the end every table is rewritten (VACUUM FULL) to see how much of it was needed.
 """
 
@@ -21,8 +21,11 @@ from reminders.ledger.database import Database
 PER_DAY = 1_000_000
 AHEAD_DAYS = 7
 CHUNK = 500
+"""Rows of one lease."""
+PARTS = 8
+"""In which they are claimed and ended: about as many at once as there are slots."""
 TABLES = ("due", "reminders", "notification_deliveries", "delivery_attempts")
-BETWEEN = "BETWEEN lpad(to_hex(%(first)s::bigint), 32, '0')::uuid AND lpad(to_hex(%(last)s::bigint), 32, '0')::uuid"
+MINE = "id = ANY(ARRAY(SELECT lpad(to_hex(n), 32, '0')::uuid FROM generate_series(%(first)s::bigint, %(last)s, %(step)s) n))"
 SCHEDULE = f"""
 WITH made AS (
     INSERT INTO reminders.reminders (id, tenant_id, user_id, kind, channel, destination, destination_id, deduplicates, reference, data,
@@ -35,18 +38,20 @@ WITH made AS (
 )
 INSERT INTO reminders.due (id, lane, destination_id, wake_at, status, delivery_key)
 SELECT id, tenant_id, destination_id, due_at, 'pending', delivery_key FROM made"""
-MOVES = (
-    f"UPDATE reminders.due SET status = 'leased', lease_token = gen_random_uuid(), wake_at = clock_timestamp() + interval '60 s' WHERE id {BETWEEN}",
-    f"UPDATE reminders.due SET status = 'published', published_at = clock_timestamp(), wake_at = clock_timestamp() + interval '120 s' WHERE id {BETWEEN}",
+TO_THE_BROKER = (
+    f"UPDATE reminders.due SET status = 'leased', lease_token = gen_random_uuid(), wake_at = clock_timestamp() + interval '60 s' WHERE {MINE}",
+    f"UPDATE reminders.due SET status = 'published', published_at = clock_timestamp(), wake_at = clock_timestamp() + interval '120 s' WHERE {MINE}",
+)
+FROM_CLAIM_TO_END = (
     f"""WITH claimed AS (
-            UPDATE reminders.due SET status = 'sending', wake_at = clock_timestamp() + interval '30 s' WHERE id {BETWEEN} RETURNING id, delivery_key
+            UPDATE reminders.due SET status = 'sending', wake_at = clock_timestamp() + interval '30 s' WHERE {MINE} RETURNING id, delivery_key
         )
         INSERT INTO reminders.notification_deliveries (delivery_key, reminder_id, status, claim_number, claim_token, claimed_at,
             claimed_until, worker, on_unknown, body_format, budget_started_at)
         SELECT delivery_key, id, 'sending', 1, gen_random_uuid(), clock_timestamp(), clock_timestamp() + interval '30 s',
                'worker-1.example.com:12345:abcdef01', 'repeat', 1, clock_timestamp() FROM claimed""",
     f"""WITH gone AS (
-            DELETE FROM reminders.due WHERE id {BETWEEN} RETURNING id, delivery_key
+            DELETE FROM reminders.due WHERE {MINE} RETURNING id, delivery_key
         ), delivery AS (
             UPDATE reminders.notification_deliveries n SET status = 'delivered', finished_at = clock_timestamp(), body_hash = sha256('b'),
                 provider_reference = '200'
@@ -86,11 +91,16 @@ def outside(database: Database, statement: str) -> None:
 
 def day(database: Database, delivered: int, scheduled: int, count: int) -> None:
     """Numbers from `delivered` on are delivered, and as many scheduled from `scheduled` on."""
-    for start in range(0, count, CHUNK):
-        last = min(start + CHUNK, count) - 1
-        run(database, SCHEDULE, {"first": scheduled + start, "last": scheduled + last})
-        for move in MOVES:
-            run(database, move, {"first": delivered + start, "last": delivered + last})
+    every = max(1, count // CHUNK)
+    last = delivered + count - 1
+    for turn in range(every):
+        start = scheduled + turn * count // every
+        run(database, SCHEDULE, {"first": start, "last": scheduled + (turn + 1) * count // every - 1})
+        for move in TO_THE_BROKER:
+            run(database, move, {"first": delivered + turn, "last": last, "step": every})
+        for part in range(PARTS):
+            for move in FROM_CLAIM_TO_END:
+                run(database, move, {"first": delivered + turn + part * every, "last": last, "step": every * PARTS})
 
 
 def sizes(database: Database) -> dict[str, tuple[int, ...]]:
