@@ -64,7 +64,9 @@ def _purge(stack: Stack, maintenance: StoppedLine) -> None:
     maintenance.kill()
     stack.did("killed the maintenance worker with -9 between the first step of its purge and the second")
     seen = stack.counts()
-    stack.check("G4", seen == {"delivered": LEFT}, f"its first step is committed, its second was not begun: left {told(seen)}")
+    stack.check(
+        "G4", seen == {"delivered": LEFT}, f"its first step is committed, its second was not begun: left {told(seen)}"
+    )
     rest = purge(stack.database, stack.settings.retention, now=later(stack.settings))
     stack.did(f"ran it again: {rest.purged} deleted")
     left = stack.counts()
