@@ -19,7 +19,6 @@ import os
 import statistics
 import subprocess
 import sys
-import tempfile
 import time
 from collections.abc import Iterator
 from datetime import datetime, timedelta
@@ -31,6 +30,7 @@ import psycopg2
 
 from benchmarks.figures import arguments, hand_over
 from reminders.embedded import running
+from reminders.embedded.throwaway import throwaway_home
 from reminders.ledger.migrations import migrate
 
 ZONES = ("Europe/Berlin", "America/New_York", "Asia/Tokyo")
@@ -109,13 +109,13 @@ def main() -> None:
     given = parser.parse_args()
     if given.quick:
         given.rows, given.runs = 500, 1
-    with tempfile.TemporaryDirectory() as folder, running(Path(folder) / "home") as services:
+    with throwaway_home("benchmark") as home, running(home) as services:
         migrate(services.database_url, "reminders")
         connection = psycopg2.connect(services.database_url)
         connection.autocommit = True
         cursor = connection.cursor()
         cursor.execute(PURGED, (given.purged,))
-        path = Path(folder) / f"rows.{given.form}"
+        path = home / f"rows.{given.form}"
         if given.in_ledger:
             write(path, given.form, rows(given.in_ledger, "before", given.own_destinations))
             wall, _, memory = import_file(path, services.database_url)

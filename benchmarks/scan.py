@@ -14,7 +14,6 @@ time is the processor time of the backend that serves the scan; wall times hold 
 from __future__ import annotations
 
 import os
-import tempfile
 import time
 from collections import Counter
 from collections.abc import Callable, Iterator
@@ -30,6 +29,7 @@ from benchmarks.many_rows import add_due, fill, move, vacuum
 from reminders.bootstrap import open_database, scan_ledger_of, scan_of
 from reminders.celery_options import KEY_PREFIX
 from reminders.embedded import running
+from reminders.embedded.throwaway import throwaway_home
 from reminders.ledger.database import Database
 from reminders.ledger.migrations import migrate
 from reminders.ledger.status import make_partitions
@@ -170,8 +170,7 @@ def looked_at(bench: Bench, moves: int) -> Iterator[tuple[str, dict[str, Any]]]:
 
 def measure(rows: int, tenants: int, moves: int, ticks: int, due: int) -> list[dict[str, Any]]:
     found = []
-    with tempfile.TemporaryDirectory() as folder, running(Path(folder) / "home") as services:
-        Path(folder).chmod(0o711)
+    with throwaway_home("benchmark") as home, running(home) as services:
         environ = {**os.environ, "DATABASE_URL": services.database_url, "REDIS_URL": services.redis_url}
         settings = replace(
             load(environ), database_url=Secret(services.database_url), redis_url=Secret(services.redis_url)

@@ -7,7 +7,6 @@ import signal
 import socket
 import subprocess
 import sys
-import tempfile
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
@@ -17,6 +16,7 @@ from pathlib import Path
 
 from reminders.bootstrap import open_database
 from reminders.embedded import running
+from reminders.embedded.throwaway import throwaway_home
 from reminders.ledger.database import Database
 from reminders.ledger.migrations import migrate
 from reminders.ledger.scheduling import insert
@@ -75,7 +75,7 @@ class Stack:
 def installation(lines: Sequence[str] = ("scan", "deliver", "retry")) -> Iterator[Stack]:
     """Servers, lines and receiver, ready to work."""
     os.environ.update(REMINDERS_WEBHOOK_SECRET="benchmark-secret-0123456789abcdef", REMINDERS_ALLOW_PRIVATE="1")
-    with tempfile.TemporaryDirectory() as folder, running(Path(folder)) as services:
+    with throwaway_home("benchmark") as home, running(home) as services:
         environ = {**os.environ, "DATABASE_URL": services.database_url, "REDIS_URL": services.redis_url}
         settings = replace(load(environ), database_url=Secret(services.database_url))
         migrate(services.database_url, "reminders")
@@ -84,7 +84,7 @@ def installation(lines: Sequence[str] = ("scan", "deliver", "retry")) -> Iterato
         with socket.socket() as probe:
             probe.bind(("127.0.0.1", 0))
             port = int(probe.getsockname()[1])
-        notes = Path(folder) / "notes"
+        notes = home / "notes"
         receiver = subprocess.Popen(
             [sys.executable, "-m", "benchmarks.noting_receiver", str(port), str(notes)],
             stdout=subprocess.PIPE,
@@ -92,11 +92,11 @@ def installation(lines: Sequence[str] = ("scan", "deliver", "retry")) -> Iterato
         )
         assert receiver.stdout is not None
         receiver.stdout.readline()
-        with (Path(folder) / "lines.log").open("w") as log:
+        with (home / "lines.log").open("w") as log:
             running_lines = [
                 subprocess.Popen([sys.executable, *LINES[name]], env=environ, stdout=log, stderr=log) for name in lines
             ]
-            stack = Stack(Path(folder), database, settings, port, notes)
+            stack = Stack(home, database, settings, port, notes)
             try:
                 _until_ready(stack)
                 yield stack

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
-from pathlib import Path
 
 import psutil
 
 from reminders.embedded import running
+from reminders.embedded.throwaway import throwaway_home
 from reminders.ledger.database import Database
 from reminders.ledger.migrations import migrate
 from reminders.ledger.status import make_partitions
@@ -18,8 +17,7 @@ from reminders.ledger.status import make_partitions
 @contextmanager
 def ledger() -> Iterator[Database]:
     """Empty, with the coming months' partitions; gone after the block."""
-    with tempfile.TemporaryDirectory() as folder, running(Path(folder) / "home", redis=False) as services:
-        Path(folder).chmod(0o711)
+    with throwaway_home("benchmark") as home, running(home, redis=False) as services:
         migrate(services.database_url, "reminders")
         database = Database(services.database_url, schema="reminders")
         make_partitions(database)
