@@ -1,6 +1,6 @@
 """How fast `reminders import` is, where the time goes, and how much memory it takes.
 
-Run: .venv/bin/python benchmarks/import_rate.py [--rows 100000] [--runs 3] [--form csv] [--in-ledger 0] [--purged 0]
+    python -m benchmarks.import_rate [--rows 100000] [--runs 3] [--form csv] [--in-ledger 0] [--purged 0]
 
 Starts a Postgres of its own in a temporary folder. Each run imports a fresh file of `--rows` rows (50 tenants, 50,000
 users, 1,000 destinations or, with --own-destinations, one for each user; three zones, a data object of three keys) with
@@ -13,14 +13,12 @@ process.
 
 from __future__ import annotations
 
-import argparse
 import csv
 import json
 import os
 import statistics
 import subprocess
 import sys
-import tempfile
 import time
 from collections.abc import Iterator
 from datetime import datetime, timedelta
@@ -30,7 +28,9 @@ from pathlib import Path
 import psutil
 import psycopg2
 
+from benchmarks.figures import arguments, hand_over
 from reminders.embedded import running
+from reminders.embedded.throwaway import throwaway_home
 from reminders.ledger.migrations import migrate
 
 ZONES = ("Europe/Berlin", "America/New_York", "Asia/Tokyo")
@@ -99,26 +99,28 @@ def import_file(path: Path, url: str) -> tuple[float, float, float]:
 
 
 def main() -> None:
-    arguments = argparse.ArgumentParser(description="Read the head of this file.")
-    arguments.add_argument("--rows", type=int, default=100_000)
-    arguments.add_argument("--runs", type=int, default=3)
-    arguments.add_argument("--form", choices=("csv", "jsonl"), default="csv")
-    arguments.add_argument("--in-ledger", type=int, default=0)
-    arguments.add_argument("--purged", type=int, default=0)
-    arguments.add_argument("--own-destinations", action="store_true")
-    given = arguments.parse_args()
-    with tempfile.TemporaryDirectory() as folder, running(Path(folder) / "home") as services:
+    parser = arguments(__doc__)
+    parser.add_argument("--rows", type=int, default=100_000)
+    parser.add_argument("--runs", type=int, default=3)
+    parser.add_argument("--form", choices=("csv", "jsonl"), default="csv")
+    parser.add_argument("--in-ledger", type=int, default=0)
+    parser.add_argument("--purged", type=int, default=0)
+    parser.add_argument("--own-destinations", action="store_true")
+    given = parser.parse_args()
+    if given.quick:
+        given.rows, given.runs = 500, 1
+    with throwaway_home("benchmark") as home, running(home) as services:
         migrate(services.database_url, "reminders")
         connection = psycopg2.connect(services.database_url)
         connection.autocommit = True
         cursor = connection.cursor()
         cursor.execute(PURGED, (given.purged,))
-        path = Path(folder) / f"rows.{given.form}"
+        path = home / f"rows.{given.form}"
         if given.in_ledger:
             write(path, given.form, rows(given.in_ledger, "before", given.own_destinations))
             wall, _, memory = import_file(path, services.database_url)
             print(f"before: {given.in_ledger:,} rows in {wall:.1f} s, {given.in_ledger / wall:,.0f}/s, {memory:.0f} MB")
-        rates = []
+        found = []
         for run in range(given.runs):
             if not given.in_ledger:
                 cursor.execute(EMPTY)
@@ -127,15 +129,27 @@ def main() -> None:
             before, all_before = postgres_cpu(connection), machine_cpu()
             wall, cpu, memory = import_file(path, services.database_url)
             server, all_used = postgres_cpu(connection) - before, machine_cpu() - all_before
-            rates.append(given.rows / wall)
+            found.append(
+                {
+                    "run": run + 1, "rows": given.rows, "rows/s": round(given.rows / wall),
+                    "command µs": round(cpu / given.rows * 1e6, 1), "Postgres µs": round(server / given.rows * 1e6, 1), "MB": round(memory),
+                    "others used": f"{max(all_used - cpu - server, 0) / wall:.0%} of a core",
+                }
+            )  # fmt: skip
             print(
-                f"run {run + 1}: {given.rows:,} rows in {wall:.2f} s, {rates[-1]:,.0f}/s; CPU a row: "
+                f"run {run + 1}: {given.rows:,} rows in {wall:.2f} s, {given.rows / wall:,.0f}/s; CPU a row: "
                 f"command {cpu / given.rows * 1e6:.1f} µs, Postgres {server / given.rows * 1e6:.1f} µs; {memory:.0f} MB; "
                 f"others used {max(all_used - cpu - server, 0) / wall:.0%} of a core",
                 flush=True,
             )
-        print(f"median {statistics.median(rates):,.0f} rows/s")
+        print(f"median {statistics.median(each['rows/s'] for each in found):,.0f} rows/s")
         connection.close()
+    hand_over(
+        "import_rate",
+        found,
+        f"{given.form}, 50 tenants; the whole life of the command, its start included.",
+        given.json,
+    )
 
 
 if __name__ == "__main__":

@@ -18,39 +18,23 @@ from __future__ import annotations
 
 import argparse
 import json
-import os
-import signal
-import socket
 import statistics
-import subprocess
 import sys
-import tempfile
 import time
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
-from dataclasses import asdict, dataclass, replace
-from datetime import UTC, datetime, timedelta
+from collections.abc import Callable
+from dataclasses import asdict, dataclass
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
-from reminders.bootstrap import open_database
+from benchmarks.stack import PATIENCE, Stack, ahead, installation, until
 from reminders.domain.pauses import PauseScope
-from reminders.embedded import running
-from reminders.ledger.database import Database
-from reminders.ledger.migrations import migrate
 from reminders.ledger.pausing import pause
 from reminders.ledger.rates import remove_rate, set_rate
-from reminders.ledger.scheduling import insert
-from reminders.ledger.status import make_partitions
-from reminders.pipeline.schedule import to_request
-from reminders.providers import registry
-from reminders.settings import Secret, Settings, load
 
-ROOT = Path(__file__).resolve().parent.parent
 WORD = {"actor": "benchmark", "reason": "benchmark"}
 BOUND = 5.0
 """Seconds within which the call of a fresh reminder is to come, at the 99th percentile."""
-PATIENCE = 120.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,104 +53,6 @@ class Sizes:
     rounds: int = 3
 
 
-class Stack:
-    """One installation and its receiver."""
-
-    def __init__(self, home: Path, database: Database, settings: Settings, port: int, notes: Path) -> None:
-        self.home, self.database, self.settings, self.port, self.notes = home, database, settings, port, notes
-        self._provider = registry.load("webhook", settings)
-
-    def schedule(self, wanted: list[tuple[str, str, datetime]]) -> None:
-        """Tenant, path and due time of each."""
-        for start in range(0, len(wanted), 1000):
-            requests = [
-                to_request(
-                    lambda _: self._provider, tenant_id=tenant, user_id="u", kind="bench", channel="webhook",
-                    destination=f"http://127.0.0.1:{self.port}{path}", due_at=due, reference=f"{path}-{start + number}",
-                    data={"order": number, "note": "a line of some forty characters, as in life"},
-                )
-                for number, (tenant, path, due) in enumerate(wanted[start : start + 1000])
-            ]  # fmt: skip
-            with self.database.transaction() as connection:
-                insert(connection, "reminders", requests, {"webhook": True})
-
-    def calls(self, prefix: str) -> dict[str, list[float]]:
-        """The times at which each path that begins so was called."""
-        found: dict[str, list[float]] = {}
-        for line in self.notes.read_text().splitlines():
-            at, _, path = line.partition(" ")
-            if path.startswith(prefix):
-                found.setdefault(path, []).append(float(at))
-        return found
-
-    def live(self, tenant: str) -> int:
-        with self.database.transaction() as connection, connection.cursor() as cursor:
-            cursor.execute("SELECT count(*) FROM reminders.due WHERE split_part(lane, chr(31), 1) = %s", (tenant,))
-            return int(cursor.fetchone()[0])
-
-
-@contextmanager
-def installation() -> Iterator[Stack]:
-    """Servers, lines and receiver, ready to work."""
-    os.environ.update(REMINDERS_WEBHOOK_SECRET="benchmark-secret-0123456789abcdef", REMINDERS_ALLOW_PRIVATE="1")
-    with tempfile.TemporaryDirectory() as folder, running(Path(folder)) as services:
-        environ = {**os.environ, "DATABASE_URL": services.database_url, "REDIS_URL": services.redis_url}
-        settings = replace(load(environ), database_url=Secret(services.database_url))
-        migrate(services.database_url, "reminders")
-        database = open_database(settings)
-        make_partitions(database)
-        with socket.socket() as probe:
-            probe.bind(("127.0.0.1", 0))
-            port = int(probe.getsockname()[1])
-        notes = Path(folder) / "notes"
-        receiver = subprocess.Popen(
-            [sys.executable, "-m", "benchmarks.noting_receiver", str(port), str(notes)],
-            stdout=subprocess.PIPE,
-            cwd=ROOT,
-        )
-        assert receiver.stdout is not None
-        receiver.stdout.readline()
-        code = "from reminders.cli.worker import worker; worker()"
-        with (Path(folder) / "lines.log").open("w") as log:
-            lines = [
-                subprocess.Popen(
-                    [sys.executable, "-c", code, queue, "--loglevel=WARNING"], env=environ, stdout=log, stderr=log
-                )
-                for queue in ("scan", "deliver", "retry")
-            ]
-            stack = Stack(Path(folder), database, settings, port, notes)
-            try:
-                _until_ready(stack)
-                yield stack
-            finally:
-                for process in lines:
-                    process.send_signal(signal.SIGTERM)
-                for process in lines:
-                    process.wait(40)
-                receiver.terminate()
-                receiver.wait()
-                database.close()
-
-
-def _until_ready(stack: Stack) -> None:
-    stack.schedule([("ready", f"/ready/{number}", _in(-1)) for number in range(200)])
-    _until(lambda: stack.live("ready") == 0, "the lines deliver")
-
-
-def _until(done: Callable[[], bool], what: str, patience: float = PATIENCE) -> bool:
-    end = time.monotonic() + patience
-    while not done():
-        if time.monotonic() > end:
-            print(f"not within {patience:g} s: {what}", file=sys.stderr)
-            return False
-        time.sleep(0.25)
-    return True
-
-
-def _in(seconds: float) -> datetime:
-    return datetime.now(UTC) + timedelta(seconds=seconds)
-
-
 def _fresh(stack: Stack, sizes: Sizes) -> dict[str, Any]:
     """One reminder for each tenant, due within the spread from five seconds ahead: how late each call is."""
     first = time.time() + 5.0
@@ -174,7 +60,7 @@ def _fresh(stack: Stack, sizes: Sizes) -> dict[str, Any]:
     stack.schedule(
         [(f"tenant-{n}", path, datetime.fromtimestamp(due, UTC)) for n, (path, due) in enumerate(dues.items())]
     )
-    _until(
+    until(
         lambda: len(stack.calls("/fresh")) == sizes.tenants, "every fresh reminder is called", sizes.spread + PATIENCE
     )
     late = sorted(min(times) - dues[path] for path, times in stack.calls("/fresh").items())
@@ -186,7 +72,7 @@ def _fresh(stack: Stack, sizes: Sizes) -> dict[str, Any]:
 
 
 def burst(stack: Stack, sizes: Sizes) -> dict[str, Any]:
-    due = _in(sizes.burst / 4000 + 5)
+    due = ahead(sizes.burst / 4000 + 5)
     stack.schedule([("loud", f"/loud/{number % 20}", due) for number in range(sizes.burst)])
     time.sleep(max(0.0, (due - datetime.now(UTC)).total_seconds()))
     found = _fresh(stack, sizes)
@@ -198,7 +84,7 @@ def hanging(stack: Stack, sizes: Sizes) -> dict[str, Any]:
     every = 10.0
     stack.schedule(
         [
-            (f"hangs-{n}", f"/hang/{n}", _in(turn * every + sizes.wave * n / places))
+            (f"hangs-{n}", f"/hang/{n}", ahead(turn * every + sizes.wave * n / places))
             for turn in range(int((sizes.warm + sizes.spread + 10) / every))
             for n in range(places)
         ]
@@ -211,7 +97,7 @@ def hanging(stack: Stack, sizes: Sizes) -> dict[str, Any]:
 
 def paused(stack: Stack, sizes: Sizes) -> dict[str, Any]:
     pause(stack.database, PauseScope(tenant_id="held"), **WORD)
-    stack.schedule([("held", "/held", _in(-600)) for _ in range(sizes.paused)])
+    stack.schedule([("held", "/held", ahead(-600)) for _ in range(sizes.paused)])
     found = _fresh(stack, sizes)
     return {**found, "paused": sizes.paused, "called_of_the_paused": len(stack.calls("/held"))}
 
@@ -221,8 +107,8 @@ def capped(stack: Stack, sizes: Sizes) -> dict[str, Any]:
     scope = PauseScope(tenant_id="capped")
     set_rate(stack.database, scope, per_second=sizes.rate, **WORD)
     count = int(sizes.rate * sizes.seconds * 1.5)
-    stack.schedule([("capped", "/capped", _in(-60)) for _ in range(count)])
-    _until(lambda: bool(stack.calls("/capped")), "the first is called")
+    stack.schedule([("capped", "/capped", ahead(-60)) for _ in range(count)])
+    until(lambda: bool(stack.calls("/capped")), "the first is called")
     time.sleep(sizes.seconds + 2)
     times = sorted(stack.calls("/capped")["/capped"])
     within = [each for each in times if each - times[0] <= sizes.seconds]
@@ -246,11 +132,11 @@ def _others(stack: Stack, sizes: Sizes, name: str, scope: PauseScope | None) -> 
     """How many a second of an uncapped tenant are called; with a scope, while its cap holds back more than enough."""
     if scope is not None:
         set_rate(stack.database, scope, per_second=0.1, **WORD)
-        stack.schedule([("capped", f"/more-{name}", _in(-60)) for _ in range(sizes.others // 4)])
+        stack.schedule([("capped", f"/more-{name}", ahead(-60)) for _ in range(sizes.others // 4)])
         time.sleep(3.0)
     due = time.time() + 2 + sizes.others / 4000
     stack.schedule([("others", f"/others-{name}", datetime.fromtimestamp(due, UTC)) for _ in range(sizes.others)])
-    _until(lambda: stack.live("others") == 0, "the others are called")
+    until(lambda: stack.live("others") == 0, "the others are called")
     times = stack.calls(f"/others-{name}")[f"/others-{name}"]
     if scope is not None:
         _let_go(stack, scope)
@@ -259,7 +145,7 @@ def _others(stack: Stack, sizes: Sizes, name: str, scope: PauseScope | None) -> 
 
 def _let_go(stack: Stack, scope: PauseScope) -> None:
     remove_rate(stack.database, scope, **WORD)
-    _until(lambda: stack.live("capped") == 0, "what was capped is sent")
+    until(lambda: stack.live("capped") == 0, "what was capped is sent")
 
 
 SCENES: dict[str, Callable[[Stack, Sizes], dict[str, Any]]] = {

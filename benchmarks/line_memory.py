@@ -1,6 +1,6 @@
 """What each process line of the Procfile takes, with the defaults, after it has delivered: the figures of docs/deploy.md.
 
-    python benchmarks/line_memory.py [--reminders 2000] [--form "four processes"]
+    python -m benchmarks.line_memory [--reminders 2000] [--form "four processes"]... [--json FILE] [--quick]
 
 Twice: as resident sets, in which what is shared counts for each process, and as proportional ones, in which it is divided
 among all that run on this machine. A dyno's own count lies between the two.
@@ -8,13 +8,15 @@ among all that run on this machine. A dyno's own count lies between the two.
 
 from __future__ import annotations
 
-import argparse
 import sys
 import tempfile
 from contextlib import suppress
 from pathlib import Path
+from typing import Any
 
 import psutil
+
+from benchmarks.figures import arguments, hand_over, tell
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "tests"))
 
@@ -31,40 +33,55 @@ FORMS: dict[str, tuple[tuple[str, ...], dict[str, str]]] = {
 }
 
 
-def memory(stack: Stack) -> dict[str, tuple[float, float]]:
-    found = {}
+MB = 2**20
+
+
+def memory(stack: Stack) -> list[dict[str, Any]]:
+    found = []
     for name, line in stack.lines.items():
-        resident = proportional = 0
+        sizes = []
         for process in [psutil.Process(line._process.pid), *line.children()]:  # noqa: SLF001 - the parent, which no method gives
             with suppress(psutil.Error):
-                sizes = process.memory_full_info()
-                resident, proportional = resident + sizes.rss, proportional + sizes.pss
-        found[name] = (resident / 2**20, proportional / 2**20)
+                sizes.append(process.memory_full_info())
+        parent, *processes = sizes
+        found.append(
+            {
+                "line": name, "parent MB": round(parent.rss / MB), "its processes MB": [round(each.rss / MB) for each in processes],
+                "resident MB": round(sum(each.rss for each in sizes) / MB), "proportional MB": round(sum(each.pss for each in sizes) / MB),
+            }
+        )  # fmt: skip
     return found
 
 
-def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--reminders", type=int, default=2000)
-    parser.add_argument("--form", choices=FORMS, action="append", help="one of the forms alone, or several")
-    given = parser.parse_args()
-    count = given.reminders
-    harness.procfile = lambda: PROCFILE
-    for form, (lines, environ) in FORMS.items():
-        if given.form and form not in given.form:
-            continue
-        with tempfile.TemporaryDirectory() as folder:
-            Path(folder).chmod(0o711)
-            receiver = ScriptedReceiver()
+def measured(form: str, lines: tuple[str, ...], environ: dict[str, str], count: int) -> list[dict[str, Any]]:
+    with tempfile.TemporaryDirectory() as folder:
+        Path(folder).chmod(0o711)
+        receiver = ScriptedReceiver()
+        try:
             with installation(Path(folder) / "home", PORT="0", **environ) as stack:
                 stack.start(*lines)
                 stack.schedule(receiver.url, [f"r{number}" for number in range(count)])
                 stack.wait_all("delivered", count, 300)
-                found = wait_until(lambda stack=stack: memory(stack), 10, "they are measured")
-                print(f"{form}: resident and proportional, MB")
-                for name, (resident, proportional) in found.items():
-                    print(f"  {name:12} {resident:6.0f} {proportional:6.0f}")
+                found = [
+                    {"installation": form, **row} for row in wait_until(lambda: memory(stack), 10, "they are measured")
+                ]
+        finally:
             receiver.close()
+    for row in found:
+        tell(row)
+    return found
+
+
+def main() -> None:
+    parser = arguments(__doc__)
+    parser.add_argument("--reminders", type=int, default=2000)
+    parser.add_argument("--form", choices=FORMS, action="append", help="one of the forms alone, or several")
+    given = parser.parse_args()
+    count = 50 if given.quick else given.reminders
+    chosen = ["a line each"] if given.quick else given.form or list(FORMS)
+    harness.procfile = lambda: PROCFILE
+    rows = [row for form in chosen for row in measured(form, *FORMS[form], count)]
+    hand_over("line_memory", rows, f"After {count:,} deliveries with the shipped settings.", given.json)
 
 
 if __name__ == "__main__":

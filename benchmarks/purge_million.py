@@ -1,6 +1,6 @@
 """Whether purging a million reminders keeps anybody waiting: for a lock, or for the machine.
 
-Run: .venv/bin/python benchmarks/purge_million.py [--rows 1000000] [--live 100000]
+    python -m benchmarks.purge_million [--rows 1000000] [--live 100000]
 
 Starts a Postgres of its own in a temporary folder and fills it by SQL as `purge_steps.py` does: `--rows` reminders that ended 100
 days ago, each with a delivery and an attempt in a month of its own, and `--live` that are due in months. Meanwhile, as
@@ -12,32 +12,28 @@ wait for any lock that Postgres knew of, looked for every five milliseconds.
 
 from __future__ import annotations
 
-import argparse
-import tempfile
 import threading
 import time
 from collections.abc import Callable
 from contextlib import contextmanager
 from datetime import UTC, datetime
-from pathlib import Path
 from typing import Any
 
 import psycopg2
-from purge_steps import fill
 from sqlalchemy.dialects.postgresql.psycopg2 import PGDialect_psycopg2
 
+from benchmarks.figures import arguments, hand_over, quantile, tell
+from benchmarks.purge_steps import fill
+from benchmarks.stored import ledger
 from reminders.domain.identity import uuid7
 from reminders.domain.outcomes import Delivered
-from reminders.embedded import running
 from reminders.ledger import purging
 from reminders.ledger.changing import cancel
 from reminders.ledger.claiming import PostgresClaims
 from reminders.ledger.database import Database
 from reminders.ledger.finalizing import PostgresFinalize
-from reminders.ledger.migrations import migrate
 from reminders.ledger.scanning import PostgresScan
 from reminders.ledger.scheduling import ScheduledReminder, insert
-from reminders.ledger.status import make_partitions
 from reminders.operate import retention
 from reminders.pipeline.ports import Report
 from reminders.pipeline.schedule import to_request
@@ -46,6 +42,7 @@ from reminders.settings import Settings
 
 BEFORE = 20.0
 """Seconds of the comparison."""
+PROBES = ("schedule", "cancel", "lease", "claim", "record outcome", "lock an ended one")
 PAUSE = 0.02
 """Seconds between two rounds of a probe: it is there to wait, not to load the machine."""
 MONTH = """CREATE TABLE reminders.delivery_attempts_{0:%Y_%m} PARTITION OF reminders.delivery_attempts FOR VALUES FROM ('{0:%Y-%m}-01Z') TO ('{1:%Y-%m}-01Z')"""
@@ -165,48 +162,58 @@ def make_old_month(database: Database) -> None:
         cursor.execute(MONTH.format(first, following))
 
 
+def figures(doing: str, probes: Probes) -> dict[str, Any]:
+    """What others met meanwhile, in milliseconds."""
+    probes.tell()
+    longest = {f"{name} ms": round(max(probes.took.get(name, [0.0])) * 1e3, 1) for name in PROBES}
+    return {"beside": doing, "longest wait for a lock ms": round(probes.waited * 1e3, 1), **longest}
+
+
 def main() -> None:
-    arguments = argparse.ArgumentParser(description="Read the head of this file.")
-    arguments.add_argument("--rows", type=int, default=1_000_000)
-    arguments.add_argument("--live", type=int, default=100_000)
-    given = arguments.parse_args()
+    parser = arguments(__doc__)
+    parser.add_argument("--rows", type=int, default=1_000_000)
+    parser.add_argument("--live", type=int, default=100_000)
+    given = parser.parse_args()
+    rows, live, before = (2_000, 1_000, 2.0) if given.quick else (given.rows, given.live, BEFORE)
     held: list[float] = []
 
     def timed(*arguments: Any) -> purging.Step:
         begun = time.perf_counter()
-        done = purging.step(*arguments)
-        held.append(time.perf_counter() - begun)
-        return done
+        try:
+            return purging.step(*arguments)
+        finally:
+            held.append(time.perf_counter() - begun)
 
     retention.step = timed  # type: ignore[attr-defined]
-    with tempfile.TemporaryDirectory() as folder, running(Path(folder) / "home") as services:
-        migrate(services.database_url, "reminders")
-        database = Database(services.database_url, schema="reminders")
-        make_partitions(database)
+    passes, others = [], []
+    with ledger() as database:
         make_old_month(database)
-        fill(database, given.rows, given.live)
-        print(f"{given.rows:,} reminders that have ended, {given.live:,} that live. Without a purge:", flush=True)
-        probes = Probes(services.database_url)
+        fill(database, rows, live)
+        url = database.url.render_as_string(hide_password=False)
+        print(f"{rows:,} reminders that have ended, {live:,} that live. Without a purge:", flush=True)
+        probes = Probes(url)
         probes.start()
-        time.sleep(BEFORE)
+        time.sleep(before)
         probes.stop()
-        probes.tell()
-        for _ in range(2):
+        others.append(figures("nothing", probes))
+        for name in ("marking", "deleting"):
             held.clear()
-            probes = Probes(services.database_url)
+            probes = Probes(url)
             probes.start()
             begun = time.perf_counter()
             done = retention.purge(database, 90 * 86400.0)
             wall = time.perf_counter() - begun
             probes.stop()
-            held.sort()
-            print(
-                f"{done.marked:,} marked, {done.purged:,} purged in {wall:.0f} s; {len(held):,} steps held their locks for "
-                f"{held[len(held) // 2] * 1e3:.0f} ms (median), 99 % up to {held[len(held) * 99 // 100] * 1e3:.0f} ms, "
-                f"the longest {held[-1] * 1e3:.0f} ms. Beside it:"
-            )
-            probes.tell()
-        database.close()
+            passes.append(
+                {
+                    "pass": name, "reminders": done.marked + done.purged, "seconds": round(wall, 1), "steps": len(held),
+                    "step p50 ms": round(quantile(held, 0.5) * 1e3, 1), "p99 ms": round(quantile(held, 0.99) * 1e3, 1),
+                    "longest ms": round(max(held) * 1e3, 1), "steps over 100 ms": sum(each > 0.1 for each in held),
+                }
+            )  # fmt: skip
+            tell(passes[-1])
+            others.append(figures(name, probes))
+    hand_over("purge_million", passes + others, f"{rows:,} that have ended, {live:,} that live.", given.json)
 
 
 if __name__ == "__main__":

@@ -3,13 +3,9 @@
 from __future__ import annotations
 
 import logging
-import ssl
 from pathlib import Path
 from typing import Any
 from urllib.parse import parse_qsl, urlencode, urlsplit, urlunsplit
-
-from celery.schedules import crontab
-from kombu.entity import Exchange, Queue
 
 from reminders.domain.errors import SettingsError
 from reminders.settings import Settings
@@ -39,15 +35,6 @@ UNVERIFIED = "unverified"
 """Of `REMINDERS_REDIS_CA`: encrypt, and check nothing. Hosts such as Heroku sign their brokers' certificates themselves."""
 SOCKET_TIMEOUT = 5.0
 """Seconds without an answer after which a Redis connection counts as lost."""
-
-_SSL_TEXTS = {
-    "none": ssl.CERT_NONE,
-    "cert_none": ssl.CERT_NONE,
-    "optional": ssl.CERT_OPTIONAL,
-    "cert_optional": ssl.CERT_OPTIONAL,
-    "required": ssl.CERT_REQUIRED,
-    "cert_required": ssl.CERT_REQUIRED,
-}
 
 
 def broker_url(settings: Settings) -> str:
@@ -91,6 +78,9 @@ def split_tls(url: str, authority: str | None = None) -> tuple[str, dict[str, An
     parts = urlsplit(url)
     if parts.scheme != "rediss":
         return url, False
+    import ssl  # noqa: PLC0415 - 4 MB in every supervising parent
+
+    checks = {"none": ssl.CERT_NONE, "optional": ssl.CERT_OPTIONAL, "required": ssl.CERT_REQUIRED}
     tls: dict[str, Any] = {"ssl_cert_reqs": ssl.CERT_REQUIRED}
     if authority == UNVERIFIED:
         tls["ssl_cert_reqs"] = ssl.CERT_NONE
@@ -106,9 +96,10 @@ def split_tls(url: str, authority: str | None = None) -> tuple[str, dict[str, An
         if not name.startswith("ssl_"):
             others.append((name, text))
         elif name == "ssl_cert_reqs":
-            if text.lower() not in _SSL_TEXTS:
+            wanted = text.lower().removeprefix("cert_")
+            if wanted not in checks:
                 raise SettingsError(f"REDIS_URL: ssl_cert_reqs={text} is unknown\nWrite required, optional or none")
-            tls[name] = _SSL_TEXTS[text.lower()]
+            tls[name] = checks[wanted]
         elif name == "ssl_check_hostname":
             tls[name] = text.lower() not in {"false", "0", "no"}
         else:
@@ -120,7 +111,7 @@ def split_tls(url: str, authority: str | None = None) -> tuple[str, dict[str, An
 
 def tell_if_unverified(tls: object) -> None:
     """Log that `broker_use_ssl` lets anybody be the broker, if it does: for each process that takes part, once."""
-    if isinstance(tls, dict) and tls["ssl_cert_reqs"] == ssl.CERT_NONE:
+    if isinstance(tls, dict) and tls["ssl_cert_reqs"].name == "CERT_NONE":
         logger.warning(
             "broker.unverified: the check of the broker's certificate is turned off; anyone on the way can read along"
         )
@@ -151,6 +142,10 @@ def transport_options(settings: Settings) -> dict[str, Any]:
 
 def options(settings: Settings) -> dict[str, Any]:
     """Celery's options for `settings`. Raises `SettingsError` when there is no broker to name."""
+    # The supervising parents want names and the broker's address of this module: that needs no Celery, which is 15 MB.
+    from celery.schedules import crontab  # noqa: PLC0415
+    from kombu.entity import Exchange, Queue  # noqa: PLC0415
+
     url, tls = split_tls(broker_url(settings), settings.redis_ca)
     return {
         # -- messages

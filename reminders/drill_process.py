@@ -17,8 +17,6 @@ from functools import lru_cache, partial
 from threading import Event, Lock
 from typing import Any
 
-from psycopg2.extensions import connection as DriverConnection  # noqa: N812 - a class with a module's naming
-
 from reminders import bootstrap, supervised
 from reminders.ledger import planning
 from reminders.ledger.database import Database
@@ -118,7 +116,7 @@ class _RepairingHalf:
 
 
 class _HalfDone:
-    """A database whose second transaction stays in the gap, before its commit."""
+    """A database that stays in the gap before the second step of a purge is sent to it."""
 
     def __init__(self, database: Database, gap: Gap) -> None:
         self._database = database
@@ -128,13 +126,11 @@ class _HalfDone:
     def __getattr__(self, name: str) -> Any:
         return getattr(self._database, name)
 
-    @contextmanager
-    def transaction(self) -> Iterator[DriverConnection]:
-        with self._database.transaction() as connection:
-            self._begun += 1
-            yield connection
-            if self._begun == 2:
-                self._gap.stay()
+    def fetch_together(self, *given: Any) -> Any:
+        self._begun += 1
+        if self._begun == 2:
+            self._gap.stay()
+        return self._database.fetch_together(*given)
 
 
 def _leasing(scan: Scan, gap: Gap) -> Scan:
@@ -204,7 +200,7 @@ WORKER_GAPS: dict[str, Callable[[Deliver, Gap], Deliver]] = {
     "shadowed": _shadowing,
 }
 HALF_PURGED = "half-purged"
-"""The gap of the purge: its first step is committed, its second is not."""
+"""The gap of the purge: its first step is committed, its second is not begun."""
 
 
 def _stop_purging(gap: Gap) -> None:

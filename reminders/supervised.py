@@ -7,8 +7,8 @@ import signal
 import sys
 import warnings
 from collections.abc import MutableMapping
-from importlib import metadata
 from threading import Event, Thread
+from types import ModuleType
 from typing import Any
 
 from reminders.log_lines import before_set_up
@@ -42,13 +42,21 @@ def main() -> None:
 
 
 def _leave_out_commands_of_others() -> None:
-    """Celery imports whatever adds commands to its own: of Flower a web server, 12 MB and 0.2 s, in every worker."""
+    """Celery imports whatever adds commands to its own: of Flower a web server, 12 MB and 0.2 s, in every worker.
+
+    And for the interactive shell of one of its commands, that nobody asks for here, a terminal's toolkit of 6 MB.
+    """
+    from importlib import metadata  # noqa: PLC0415 - the parents need this module's name of the lifeline only
+
     every = metadata.entry_points
 
     def own(**chosen: str) -> Any:
         return metadata.EntryPoints() if chosen.get("group") == "celery.commands" else every(**chosen)
 
     metadata.entry_points = own  # type: ignore[assignment]
+    shell = ModuleType("click_repl")
+    shell.register_repl = lambda *_, **__: None  # type: ignore[attr-defined]
+    sys.modules.setdefault(shell.__name__, shell)
 
 
 def hold_on(environ: MutableMapping[str, str]) -> None:

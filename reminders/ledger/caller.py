@@ -5,25 +5,32 @@ Nothing here commits, rolls back, opens a connection or changes the session.
 
 from __future__ import annotations
 
-from typing import Any
+import sys
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 from psycopg2.extensions import connection as DriverConnection  # noqa: N812 - a class with a module's naming
 from psycopg2.extensions import cursor as DriverCursor  # noqa: N812
 from sqlalchemy.engine import Connection
-from sqlalchemy.orm import Session, scoped_session
 from sqlalchemy.pool import PoolProxiedConnection
 
 from reminders.domain.errors import InvalidInput
 from reminders.ledger.statement import Statement
 
-CallersConnection = Session | scoped_session[Session] | Connection | DriverConnection | PoolProxiedConnection
+if TYPE_CHECKING:
+    from sqlalchemy.orm import Session, scoped_session
+
+CallersConnection: TypeAlias = (
+    "Session | scoped_session[Session] | Connection | DriverConnection | PoolProxiedConnection"
+)
 
 
 def fetch(connection: CallersConnection, schema: str, statement: Statement, **given: Any) -> list[tuple[Any, ...]]:
     """Run `statement` as part of the caller's transaction and return its rows."""
     bound = statement.in_schema(schema)
     arguments = bound.arguments(given)
-    if isinstance(connection, Session | scoped_session):
+    # Whoever has a Session has imported it. Our own processes have none, and save 6 MB each.
+    orm = sys.modules.get("sqlalchemy.orm")
+    if orm is not None and isinstance(connection, orm.Session | orm.scoped_session):
         connection = connection.connection()
     if isinstance(connection, Connection):
         return [tuple(row) for row in connection.exec_driver_sql(bound.plain, arguments)]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from typing import Any
 
@@ -131,6 +131,21 @@ class Database:
         with self._connection() as connection:
             mark = f"LOCK TABLE {self.schema}.{table} IN {MARK}; "
             return self._run(connection, statement, given, preamble=INDEXES_ONLY + mark)
+
+    def fetch_together(self, preamble: str, *steps: tuple[Statement, Mapping[str, Any]]) -> list[Row]:
+        """Run several statements in one transaction and one round trip; the rows of the last one.
+
+        It commits before we hear of it: what they lock is never held while this process waits for the machine, or is frozen.
+        `preamble` is SQL that goes before them. They are not prepared.
+        """
+        with self._connection() as connection:
+            cursor = _driver(connection).cursor()
+            message = [(self._patience + preamble).encode()]
+            for statement, given in steps:
+                bound = self.bound(statement)
+                message.append(cursor.mogrify(bound.plain, bound.arguments(given)))
+            cursor.execute(b"; ".join(message))
+            return cursor.fetchall()
 
     @contextmanager
     def transaction(self) -> Iterator[DriverConnection]:

@@ -8,11 +8,13 @@ from __future__ import annotations
 import base64
 import hashlib
 from collections.abc import Sequence
-
-from cryptography.fernet import Fernet, InvalidToken
+from typing import TYPE_CHECKING
 
 from reminders.domain.errors import SecretUnreadable, SettingsError
 from reminders.settings import Secret
+
+if TYPE_CHECKING:
+    from cryptography.fernet import Fernet
 
 _KEY_LABEL = b"reminders encryption key fingerprint v1"
 _SECRET_LABEL = b"reminders signing secret fingerprint v1"
@@ -21,6 +23,8 @@ _BINDING = 32
 
 def generate_key() -> str:
     """A new key, for `REMINDERS_KEYS`: 32 random bytes in URL-safe base64."""
+    from cryptography.fernet import Fernet  # noqa: PLC0415 - 7 MB, for those who encrypt at all
+
     return Fernet.generate_key().decode("ascii")
 
 
@@ -33,7 +37,7 @@ class Keyring:
     """The keys of `REMINDERS_KEYS`, newest first. There may be none: then nothing can be encrypted or decrypted."""
 
     def __init__(self, keys: Sequence[Secret]) -> None:
-        self._ciphers = {_fingerprint(key): Fernet(key.reveal()) for key in keys}
+        self._ciphers = {_fingerprint(key): _cipher(key) for key in keys}
         self.fingerprints = tuple(self._ciphers)
         """Of the keys, 16 hexadecimal digits each, newest first."""
 
@@ -57,6 +61,8 @@ class Keyring:
         cipher = self._ciphers.get(key)
         if cipher is None:
             raise SecretUnreadable(key, f"REMINDERS_KEYS has no key with the fingerprint {key}")
+        from cryptography.fernet import InvalidToken  # noqa: PLC0415 - the same
+
         try:
             plain = cipher.decrypt(ciphertext)
         except InvalidToken:
@@ -64,6 +70,12 @@ class Keyring:
         if plain[:_BINDING] != hashlib.sha256(belongs_to).digest():
             raise SecretUnreadable(key, "the ciphertext belongs to another row")
         return plain[_BINDING:]
+
+
+def _cipher(key: Secret) -> Fernet:
+    from cryptography.fernet import Fernet  # noqa: PLC0415 - the same
+
+    return Fernet(key.reveal())
 
 
 def _fingerprint(key: Secret) -> str:

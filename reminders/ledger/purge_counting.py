@@ -5,13 +5,13 @@ from __future__ import annotations
 from datetime import datetime
 
 from reminders.ledger.database import Database
-from reminders.ledger.purging import BEFORE_ALL, LATEST_CUTOFF, LONG_ENDED, PAGE, STANDING
+from reminders.ledger.purging import BEFORE_ALL, LATEST_CUTOFF, LONG_ENDED, STANDING, page
 from reminders.ledger.statement import Statement
 
 COUNT = Statement(
     "purge_count",
     f"""
-WITH {PAGE}, standing AS ({STANDING}
+WITH {page()}, standing AS ({STANDING}
     WHERE r.id = ANY(ARRAY(SELECT id FROM page WHERE old)) AND {LONG_ENDED})
 SELECT (SELECT id::text FROM page ORDER BY id DESC LIMIT 1), (SELECT count(*) = :size AND bool_or(old) FROM page),
        count(*) FILTER (WHERE NOT marked), count(*) FILTER (WHERE marked)

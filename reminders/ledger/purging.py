@@ -6,18 +6,14 @@ was committed. So whoever can still come to insert its identity, even after wait
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import datetime
-from functools import partial
-from typing import Any
 from uuid import UUID
 
 from psycopg2.errors import QueryCanceled
 
 from reminders.domain.identity import uuid7
-from reminders.ledger.caller import fetch
-from reminders.ledger.database import Database, Row
+from reminders.ledger.database import Database
 from reminders.ledger.statement import Statement
 
 # Each statement of a step must see what was committed before the locks of the one before it were had, whatever the
@@ -110,48 +106,62 @@ WHERE settled_at IS NULL AND waits_for IS NOT NULL AND id NOT IN (SELECT id FROM
 # The latest cutoff that any tenant has.
 LATEST_CUTOFF = """GREATEST({1}, {1} + make_interval(secs => {0} - (SELECT min(keep) FROM {{s}}.retention_policies WHERE about = 'reminders')))"""
 
+# Two runs of one pass take turns.
 LOCK = Statement(
-    "purge_lock",
-    f"SELECT reached::text, {LATEST_CUTOFF.format('older_than', 'cutoff')} FROM {{s}}.purges WHERE id = :id AND ended_at IS NULL FOR NO KEY UPDATE",
-    {"id": "uuid"},
+    "purge_lock", "SELECT 1 FROM {s}.purges WHERE id = :purge AND ended_at IS NULL FOR NO KEY UPDATE", {"purge": "uuid"}
 )
 
-# Ids are in the order of creation, but for the clocks of those who made them: from where a whole page was created after
-# every tenant's cutoff, nothing has ended before it.
-PAGE = """page AS MATERIALIZED (
-    SELECT r.id, r.created_at < :newest AS old FROM {s}.reminders r
-    WHERE r.id > :after
+# Of each statement after it, in milliseconds; 0 is without end.
+BOUND = Statement("purge_bound", "SELECT set_config('statement_timeout', :longest, true)", {"longest": "text"})
+
+
+def page(after: str = ":after", newest: str = ":newest") -> str:
+    """A CTE `page`: the next reminders behind an id, and whether each was created before an instant.
+
+    Ids are in the order of creation, but for the clocks of those who made them: from where a whole page was created after
+    every tenant's cutoff, nothing has ended before it.
+    """
+    return f"""page AS MATERIALIZED (
+    SELECT r.id, r.created_at < {newest} AS old FROM {{s}}.reminders r
+    WHERE r.id > {after}
     ORDER BY r.id LIMIT :size
 )"""
 
+
+# What it has locked, up to where it has looked and whether there is more it leaves to the statement after it, in settings of
+# this transaction: with a look of ours in between, others would wait for us too.
 HOLD = Statement(
     "purge_hold",
     f"""
-WITH {PAGE}, held AS MATERIALIZED (
+WITH pass AS MATERIALIZED (
+    SELECT COALESCE(reached, '{BEFORE_ALL}') AS reached, {LATEST_CUTOFF.format("older_than", "cutoff")} AS newest
+    FROM {{s}}.purges WHERE id = :purge AND ended_at IS NULL
+), {page("(SELECT reached FROM pass)", "(SELECT newest FROM pass)")}, held AS MATERIALIZED (
     SELECT r.id FROM {{s}}.reminders r
     WHERE r.id = ANY(ARRAY(SELECT id FROM page WHERE old)) AND {LONG_ENDED}
     ORDER BY r.id LIMIT :room
     FOR UPDATE SKIP LOCKED
+), looked AS (
+    SELECT ARRAY(SELECT id FROM held ORDER BY id) AS held, (SELECT id FROM page ORDER BY id DESC LIMIT 1) AS reached,
+           (SELECT count(*) = :size AND bool_or(old) FROM page) AS more
 )
-SELECT (SELECT id::text FROM page ORDER BY id DESC LIMIT 1), (SELECT count(*) = :size AND bool_or(old) FROM page),
-       ARRAY(SELECT id::text FROM held ORDER BY id)
+SELECT set_config('reminders.purge_held', held::text, true),
+       set_config('reminders.purge_reached', COALESCE(CASE WHEN cardinality(held) = :room THEN held[:room] ELSE reached END::text, ''), true),
+       set_config('reminders.purge_more', COALESCE(cardinality(held) = :room OR more, false)::text, true)
+FROM looked
 """,
-    {
-        "after": "uuid",
-        "cutoff": "timestamptz",
-        "newest": "timestamptz",
-        "age": "float8",
-        "size": "integer",
-        "room": "integer",
-    },
+    {"purge": "uuid", "cutoff": "timestamptz", "age": "float8", "size": "integer", "room": "integer"},
 )
+
+_HELD = "ANY(current_setting('reminders.purge_held')::uuid[])"
+_MORE = "current_setting('reminders.purge_more')::boolean"
 
 ACT = Statement(
     "purge_act",
     f"""
 WITH ended AS MATERIALIZED (
     {STANDING}
-    WHERE r.id = ANY(:held) AND {LONG_ENDED}
+    WHERE r.id = {_HELD} AND {LONG_ENDED}
 ), marked AS (
     INSERT INTO {{s}}.keys_seen AS k
         (identity_key, request_hash, reminder_id, delivery_key, version, due_at, status, finished_at, purge_id)
@@ -182,12 +192,12 @@ WITH ended AS MATERIALIZED (
     SELECT (SELECT count(*) FROM marked) AS marked, (SELECT count(*) FROM gone) AS purged
 )
 UPDATE {{s}}.purges p
-SET reached = COALESCE(:reached, p.reached), marked = p.marked + counted.marked, purged = p.purged + counted.purged,
-    ended_at = CASE WHEN NOT :more THEN clock_timestamp() END
-FROM counted WHERE p.id = :purge
-RETURNING counted.marked, counted.purged
+SET reached = COALESCE(NULLIF(current_setting('reminders.purge_reached'), '')::uuid, p.reached), marked = p.marked + counted.marked, purged = p.purged + counted.purged,
+    ended_at = CASE WHEN NOT {_MORE} THEN clock_timestamp() END
+FROM counted WHERE p.id = :purge AND p.ended_at IS NULL
+RETURNING counted.marked, counted.purged, {_MORE}
 """,
-    {"held": "uuid[]", "cutoff": "timestamptz", "age": "float8", "purge": "uuid", "reached": "uuid", "more": "boolean"},
+    {"cutoff": "timestamptz", "age": "float8", "purge": "uuid"},
 )
 
 
@@ -250,27 +260,8 @@ def step(database: Database, current: Pass, size: int, room: int, longest_ms: in
 
 
 def _step(database: Database, current: Pass, size: int, room: int, longest_ms: int | None) -> Step:
-    with database.transaction() as connection:
-        run = _begun(database, connection)
-        found = run(LOCK, id=str(current.id))
-        if not found:
-            return Step(0, 0, more=False)
-        came_to, newest = found[0]
-        age = {"cutoff": current.cutoff, "age": current.older_than}
-        after = came_to or BEFORE_ALL
-        if longest_ms is not None:
-            with connection.cursor() as cursor:
-                cursor.execute(f"SET LOCAL statement_timeout = {int(longest_ms)}")
-        ((reached, more, held),) = run(HOLD, after=after, **age, newest=newest, size=size, room=room)
-        if len(held) == room:
-            reached, more = held[-1], True
-        given = {**age, "purge": str(current.id), "reached": reached, "more": bool(more)}
-        marked, purged = run(ACT, held=held, **given)[0]
-        # Crash here: nothing of this step is committed, and the next run begins with it.
-    return Step(marked, purged, bool(more))
-
-
-def _begun(database: Database, connection: Any) -> Callable[..., list[Row]]:
-    with connection.cursor() as cursor:
-        cursor.execute(_BEGIN)
-    return partial(fetch, connection, database.schema)
+    given = {"purge": str(current.id), "cutoff": current.cutoff, "age": current.older_than, "size": size, "room": room}
+    bound = (BOUND, {"longest": str(longest_ms or 0)})
+    found = database.fetch_together(_BEGIN, (LOCK, given), bound, (HOLD, given), (ACT, given))
+    # Crash here: all of this step is committed, or nothing, and the next run begins with it.
+    return Step(*found[0]) if found else Step(0, 0, more=False)

@@ -16,8 +16,9 @@ PATIENCE = 2.0
 LONG_STEP, SHORT_STEP = 0.03, 0.01
 """Seconds that a step may hold its rows; beyond the first the next one is smaller, below the second larger."""
 LONGEST_MS = 45
-"""Milliseconds after which a step is broken off that still locks its rows, or works on them, and tried again with fewer; a smallest
-one is not."""
+"""Milliseconds after which a step is broken off that still locks its rows, or works on them, and tried again with fewer."""
+MOST_BROKEN_OFF = 6
+"""Steps that may be broken off in a row; the next one, by then a smallest, may take as long as it does."""
 FIRST_SIZE, SMALLEST_SIZE, LARGEST_SIZE = 100, 20, 1000
 """Reminders that a step looks at."""
 
@@ -55,15 +56,16 @@ def purge(
     waiting = _settled(database, started + patience)
     current = join_pass(database, older_than, now)
     purged = marked = 0
-    size, more, left = FIRST_SIZE, True, limit
+    size, more, left, broken_off = FIRST_SIZE, True, limit, 0
     while more and (seconds is None or time.monotonic() - started < seconds) and (left is None or left > 0):
         begun = time.monotonic()
-        longest = None if size <= SMALLEST_SIZE else LONGEST_MS
+        longest = None if broken_off >= MOST_BROKEN_OFF else LONGEST_MS
         try:
             done = step(database, current, size, size + 1 if left is None else left, longest)
         except StepTooSlow:
-            size = max(SMALLEST_SIZE, size // 4)
+            size, broken_off = max(SMALLEST_SIZE, size // 4), broken_off + 1
             continue
+        broken_off = 0
         purged, marked, more = purged + done.purged, marked + done.marked, done.more
         left = None if left is None else left - done.purged - done.marked
         size = _next_size(size, time.monotonic() - begun)

@@ -148,15 +148,11 @@ def test_whoever_waits_for_a_row_that_is_purged_is_told_so(world, isolation, act
     run(world)
     call = reminders.cancel if act == "cancel" else partial(reminders.reschedule, due_at=world.now)
     deleting = world.connect()
-    given = {
-        "held": [str(made.id)],
-        "cutoff": world.now + timedelta(days=1),
-        "age": 86400.0,
-        "more": True,
-        "reached": str(made.id),
-    }
     current = purging.join_pass(world.database, 86400.0, datetime.now(UTC) + timedelta(days=2))
-    assert fetch(deleting, "reminders", purging.ACT, **given, purge=str(current.id)) == [(0, 1)]
+    given = {"purge": str(current.id), "cutoff": world.now + timedelta(days=1), "age": 86400.0, "size": 1, "room": 100}
+    fetch(deleting, "reminders", purging.HOLD, **given)
+    given.pop("size"), given.pop("room")
+    assert fetch(deleting, "reminders", purging.ACT, **given) == [(0, 1, True)]
     waiting = world.start(call, caller(world, isolation), made.id)
     world.waiting_for_a_lock()
     deleting.commit()
