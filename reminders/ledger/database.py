@@ -107,14 +107,19 @@ class Database:
         with self._connection() as connection:
             return self._run(connection, statement, given, preamble=INDEXES_ONLY)
 
-    def fetch_within(self, lock_timeout_ms: int, statement: Statement, **given: Any) -> list[Row]:
-        """The same, waiting for row locks at most so long; raises `LockNotAvailable` beyond it. Still one round trip."""
+    def fetch_within(
+        self, lock_timeout_ms: int, statement: Statement, *, in_loops: bool = False, **given: Any
+    ) -> list[Row]:
+        """The same, waiting for row locks at most so long; raises `LockNotAvailable` beyond it. Still one round trip.
+
+        `in_loops`: as `fetch_in_loops` does.
+        """
         with self._connection() as connection:
             return self._run(
                 connection,
                 statement,
                 given,
-                preamble=f"{INDEXES_ONLY}SET LOCAL lock_timeout = {int(lock_timeout_ms)}; ",
+                preamble=f"{INDEXES_ONLY}{LOOPS_ONLY if in_loops else ''}SET LOCAL lock_timeout = {int(lock_timeout_ms)}; ",
             )
 
     def fetch_in_loops(self, statement: Statement, **given: Any) -> list[Row]:
@@ -123,14 +128,14 @@ class Database:
             return self._run(connection, statement, given, preamble=INDEXES_ONLY + LOOPS_ONLY)
 
     def fetch_marked(self, table: str, statement: Statement, **given: Any) -> list[Row]:
-        """The same as `fetch`, visible to `under_way` on that table from before the statement looks until it has committed.
+        """The same as `fetch_in_loops`, visible to `under_way` on that table from before the statement looks until it has committed.
 
         The mark is a table lock that no other statement of ours waits for; taking it needs no snapshot, so that what the
         statement sees is never older than its mark. Still one round trip.
         """
         with self._connection() as connection:
             mark = f"LOCK TABLE {self.schema}.{table} IN {MARK}; "
-            return self._run(connection, statement, given, preamble=INDEXES_ONLY + mark)
+            return self._run(connection, statement, given, preamble=INDEXES_ONLY + LOOPS_ONLY + mark)
 
     @contextmanager
     def transaction(self) -> Iterator[DriverConnection]:
