@@ -20,12 +20,11 @@ import celery.app.amqp
 import kombu.connection
 from kombu.exceptions import OperationalError
 from kombu.transport import redis as stock
-from kombu.utils.json import loads
 from redis import ConnectionError as RedisConnectionError
 from redis import RedisError
 
 from reminders.broker import taking
-from reminders.broker.envelope import fault_of
+from reminders.broker.envelope import read
 from reminders.broker.junk import drop, drop_unread
 from reminders.broker.shutdown import shutting_down
 from reminders.broker.taking import Taken
@@ -50,7 +49,7 @@ class CheckedClient(stock.PrefixedStrictRedis):
         if command_name != "BRPOP" or not reply:
             return reply
         queue, raw = reply
-        fault = fault_of(raw, queue.decode())
+        fault = read(raw, queue.decode()).fault
         if fault is None:
             return reply
         drop(raw, queue.decode(), fault)
@@ -76,7 +75,7 @@ class Channel(stock.Channel):
     def ticks(self) -> bool:
         """Whether an event loop asks for this channel's messages, and so will come by again at once."""
         cycle = getattr(self.connection, "cycle", None)
-        return getattr(cycle, "loop", None) is not None and bool(self.active_queues)
+        return getattr(cycle, "loop", None) is not None and bool(self._active_queues)
 
     def tick(self) -> None:
         """One round trip for all there is to say: what is acknowledged, and that there is room for so many messages more."""
@@ -84,7 +83,7 @@ class Channel(stock.Channel):
         room = self._room() if self._there_may_be_more or qos.waits else 0
         if not (room or qos.waits):
             return
-        queues = self._queue_cycle.consume(len(self.active_queues))
+        queues = self._queue_cycle.consume(len(self._active_queues))
         with qos.pipe_or_acquire() as pipe:
             qos.write(pipe)
             if room:
@@ -98,22 +97,22 @@ class Channel(stock.Channel):
 
     def _room(self) -> int:
         """How many messages more may be taken at once. None while one is asked for that may come at any moment."""
-        if self._in_poll or not self.active_queues or not self._notes_all:
+        if self._in_poll or not self._active_queues or not self._notes_all:
             return 0
         return self.qos.can_consume_max_estimate() or 0
 
     def _deliver_all(self, messages: Iterable[Taken]) -> None:
         good = []
         for each in messages:
-            fault = fault_of(each.raw, each.queue)
-            if fault is None:
+            envelope = read(each.raw, each.queue)
+            if envelope.fault is None:
                 self.qos.expect(each.tag)
-                good.append(each)
+                good.append((envelope.message, each.queue))
             else:
-                drop(each.raw, each.queue, fault)
+                drop(each.raw, each.queue, envelope.fault)
                 self.qos.forget(each.tag)
-        for each in good:
-            self.connection._deliver(loads(each.raw), each.queue)  # type: ignore[no-untyped-call] # noqa: SLF001 - as kombu does
+        for message, queue in good:
+            self.connection._deliver(message, queue)  # noqa: SLF001 - as kombu does
 
     def basic_consume(self, queue: str, no_ack: bool, *args: Any, **kwargs: Any) -> Any:
         consumer_tag = super().basic_consume(queue, no_ack, *args, **kwargs)  # type: ignore[no-untyped-call]
