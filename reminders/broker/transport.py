@@ -78,7 +78,11 @@ class Channel(stock.Channel):
         return getattr(cycle, "loop", None) is not None and bool(self._active_queues)
 
     def tick(self) -> None:
-        """One round trip for all there is to say: what is acknowledged, and that there is room for so many messages more."""
+        """One round trip for all there is to say: what is acknowledged, and that there is room for so many messages more.
+
+        Crash here, or should the reply be lost: what Redis has handed out counts as this worker's until the visibility
+        timeout, as each message that a worker dies with. The redelivery deadline in the ledger brings it back before.
+        """
         qos = self.qos
         room = self._room() if self._there_may_be_more or qos.waits else 0
         if not (room or qos.waits):
@@ -104,6 +108,7 @@ class Channel(stock.Channel):
     def _deliver_all(self, messages: Iterable[Taken]) -> None:
         good = []
         for each in messages:
+            self._queue_cycle.rotate(each.queue)
             envelope = read(each.raw, each.queue)
             if envelope.fault is None:
                 self.qos.expect(each.tag)

@@ -25,10 +25,11 @@ WITH {T}, locked AS MATERIALIZED (
     FROM unnest(:ids, :keys, :numbers, :codes, :references, :error_classes, :reasons, :durations, :body_hashes)
          AS g (reminder_id, key, number, code, reference, error_class, reason, duration, body_hash)
     JOIN {{s}}.due d ON d.id = g.reminder_id
+    JOIN {{s}}.reminders r ON r.id = d.id
     LEFT JOIN {{s}}.destinations p ON p.id = d.destination_id
     WHERE d.delivery_key = g.key AND d.status = 'sending'
       AND p.failing_since IS NULL AND p.timed_out_at IS NULL AND p.probe_id IS DISTINCT FROM d.id
-    FOR NO KEY UPDATE OF d SKIP LOCKED
+    FOR NO KEY UPDATE OF d, r SKIP LOCKED
 ), delivery AS (
     UPDATE {{s}}.notification_deliveries n
     SET status = 'delivered', provider_reference = locked.reference, uncertain_since = NULL, finished_at = (SELECT now FROM t),
@@ -47,7 +48,7 @@ WITH {T}, locked AS MATERIALIZED (
 )
 UPDATE {{s}}.reminders r SET status = 'delivered', last_outcome = 'delivered', finished_at = (SELECT now FROM t)
 FROM delivery WHERE r.id = delivery.reminder_id
-RETURNING delivery.key
+RETURNING delivery.key, delivery.number
 """,
     {
         "now": "timestamptz", "ids": "uuid[]", "keys": "text[]", "numbers": "integer[]", "codes": "integer[]",
@@ -72,5 +73,5 @@ def finalize_delivered(database: Database, reports: Sequence[dict[str, Any]]) ->
         )
     except LockNotAvailable:
         return [False] * len(reports)
-    done = {row[0] for row in rows}
-    return [report["key"] in done for report in reports]
+    done = set(rows)
+    return [(report["key"], report["number"]) in done for report in reports]
