@@ -11,7 +11,8 @@ from dataclasses import dataclass
 from typing import Any
 
 # KEYS: kombu's index and hash of what is not acknowledged, and the queues; ARGV: how many messages at most, and the time.
-# The queues are asked in turn. What cannot be read is handed on without a note, for the reader to drop. The note is kombu's
+# The queues are asked in turn, each for half of what waits there at the most: the rest is for other workers, which wake a
+# moment later, so that none holds all there is while others idle, or dies with it. What cannot be read is handed on without a note, for the reader to drop. The note is kombu's
 # own: the message, its exchange and its routing key.
 TAKE = """
 local function note(raw)
@@ -23,13 +24,14 @@ local function note(raw)
   redis.call('HSET', KEYS[2], tag, noted)
   return tag
 end
-local room, taken, found = tonumber(ARGV[1]), {}, true
+local room, taken, share, found = tonumber(ARGV[1]), {}, {}, true
+for i = 3, #KEYS do share[i] = math.ceil(redis.call('LLEN', KEYS[i]) / 2) end
 while room > 0 and found do
   found = false
   for i = 3, #KEYS do
-    local raw = room > 0 and redis.call('RPOP', KEYS[i])
+    local raw = room > 0 and share[i] > 0 and redis.call('RPOP', KEYS[i])
     if raw then
-      found, room = true, room - 1
+      found, room, share[i] = true, room - 1, share[i] - 1
       local read, tag = pcall(note, raw)
       taken[#taken + 1] = {i - 2, read and tag or '', raw}
     end

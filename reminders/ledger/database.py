@@ -23,9 +23,7 @@ INDEXES_ONLY = "SET LOCAL enable_seqscan = off; SET LOCAL enable_bitmapscan = of
 """Sent along with every statement of ours, at no extra round trip. A plan made while a table is empty (a fresh
 installation), or while the statistics have not seen a burst yet, otherwise reads or sorts the whole table, and a
 prepared statement keeps that plan."""
-LOOPS_ONLY = (
-    "SET LOCAL enable_hashjoin = off; SET LOCAL enable_mergejoin = off; SET LOCAL plan_cache_mode = force_generic_plan; "
-)
+LOOPS_ONLY = "SET LOCAL enable_hashjoin = off; SET LOCAL enable_mergejoin = off; SET LOCAL plan_cache_mode = force_generic_plan; "
 """Besides, where an estimate is far from the truth: a hash join would read a whole table through its index. Nor is such a
 statement planned anew for the number of rows that it is about: that costs more than it does, and gains nothing here."""
 MARK = "ROW SHARE MODE"

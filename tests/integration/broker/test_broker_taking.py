@@ -60,6 +60,12 @@ def ticking(reading, sender):
     return start
 
 
+def drained(connection):
+    """The bodies of all messages on the queue."""
+    channel = connection.default_channel
+    return [message.payload for message in iter(lambda: channel.basic_get("deliver", no_ack=True), None)]
+
+
 def noted(server):
     """How many messages are noted as unacknowledged; the index must have the same."""
     count = server.client.hlen(UNACKED)
@@ -68,15 +74,27 @@ def noted(server):
 
 
 def test_what_there_is_room_for_is_taken_and_noted_at_once(ticking, publish, server):
-    publish(*"abcdefg")
+    publish(*"abcdefghijk")
     worker = ticking(5)
     worker.first()
 
     assert worker.tick() == [*"abcde"]
 
-    assert (server.waiting("deliver"), noted(server)) == (2, 5)
+    assert (server.waiting("deliver"), noted(server)) == (6, 5)
     assert worker.tick() == []
-    assert server.waiting("deliver") == 2
+    assert server.waiting("deliver") == 6
+
+
+def test_half_of_what_waits_is_left_to_other_workers(ticking, publish, server):
+    publish(*"abcdefgh")
+    one, other = ticking(32), ticking(32)
+    one.first()
+    other.first()
+
+    assert one.tick() == ["a", "c", "d", "e"]
+    assert other.tick() == ["b", "f", "g"]
+
+    assert server.waiting("deliver") == 1
 
 
 def test_nothing_is_asked_of_the_broker_while_there_is_nothing_to_say(ticking, publish, server):
@@ -92,7 +110,7 @@ def test_nothing_is_asked_of_the_broker_while_there_is_nothing_to_say(ticking, p
 
 
 def test_acknowledging_and_taking_more_are_one_round_trip(ticking, publish, server):
-    publish(*"abcdefg")
+    publish(*"abcdefghi")
     worker = ticking(3)
     worker.first()
     worker.channel.tick()
@@ -104,7 +122,7 @@ def test_acknowledging_and_taking_more_are_one_round_trip(ticking, publish, serv
 
     assert worker.tick() == ["d", "e"]
 
-    assert (server.waiting("deliver"), noted(server)) == (2, 3)
+    assert (server.waiting("deliver"), noted(server)) == (4, 3)
     assert {first.delivery_tag.encode(), second.delivery_tag.encode()}.isdisjoint(server.client.hkeys(UNACKED))
 
 
@@ -154,35 +172,34 @@ def test_queues_are_asked_in_turn(ticking, publish):
 def test_junk_among_messages_is_dropped_and_leaves_no_note(ticking, publish, server, junk):
     publish("a", "b")
     server.client.lpush(KEY_PREFIX + "deliver", junk)
-    publish("c")
+    publish(*"cdefg")
     worker = ticking(8)
     worker.first()
 
-    assert worker.tick() == ["a", "b", "c"]
+    assert worker.tick() == ["a", "b", "c", "d"]
     worker.tick()
 
-    assert (server.waiting("deliver"), noted(server)) == (0, 3)
+    assert (server.waiting("deliver"), noted(server)) == (3, 4)
 
 
 def test_a_worker_that_dies_with_what_it_took_leaves_all_of_it_noted(ticking, publish, server, sender, reading):
-    publish(*"abc")
+    publish(*"abcde")
     worker = ticking(5)
     worker.first()
     worker.tick()
     worker.channel._disconnect_pools()  # dies
+    assert noted(server) == 3
 
     other = reading().default_channel
     for tag in server.client.hkeys(UNACKED):
         other.qos.restore_by_tag(tag.decode())
 
-    assert (server.waiting("deliver"), noted(server)) == (3, 0)
-    again = ticking(5)
-    again.first()
-    assert sorted(again.tick()) == [*"abc"]
+    assert (server.waiting("deliver"), noted(server)) == (5, 0)
+    assert sorted(each[0][1] for each in drained(reading())) == [*"abcde"]
 
 
 def test_what_was_acknowledged_before_the_consumer_is_cancelled_is_written(ticking, publish, server):
-    publish(*"abc")
+    publish(*"abcde")
     worker = ticking(5)
     worker.first()
     worker.channel.tick()
@@ -194,7 +211,7 @@ def test_what_was_acknowledged_before_the_consumer_is_cancelled_is_written(ticki
     second.ack()
     assert noted(server) == 1
     assert worker.channel.hand_back([third.delivery_tag]) == 1
-    assert (server.waiting("deliver"), noted(server)) == (1, 0)
+    assert (server.waiting("deliver"), noted(server)) == (3, 0)
 
 
 def test_a_message_refused_before_it_was_noted_goes_back_to_its_queue(ticking, publish, server):
