@@ -1,6 +1,6 @@
 """The yardstick: a Celery task that only posts, with `acks_late` and no ledger. Used by `bare_celery.py`.
 
-python -m benchmarks.bare_app COUNT URL        puts COUNT messages on the queue
+python -m bare_app COUNT URL        puts COUNT messages on the queue
 """
 
 from __future__ import annotations

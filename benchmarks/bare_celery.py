@@ -1,4 +1,7 @@
-"""The yardstick of `drain.py`: bare Celery, which posts and keeps no ledger, with the stock transport."""
+"""The yardstick of `drain.py`: bare Celery, which posts and keeps no ledger, with the stock transport.
+
+Of its pools gevent's is tried too where gevent is installed, or is in the folder that BARE_PATH names.
+"""
 
 from __future__ import annotations
 
@@ -16,6 +19,9 @@ import redis
 from benchmarks.drained import WARM, Drained, await_count, measure, signal_all
 from benchmarks.fast_receiver import receiving
 from reminders.embedded import running
+
+HERE = Path(__file__).resolve().parent
+BARE_PATH = os.environ.get("BARE_PATH", "")
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,7 +45,7 @@ PATIENT_POOLS = [Pool("threads", 2, 32), Pool("threads", 2, 64), Pool("prefork",
 def pools(latency_ms: float) -> list[Pool]:
     """Those that can be run here."""
     found = PATIENT_POOLS if latency_ms else POOLS
-    return [*found, Pool("gevent", 2, 64)] if importlib.util.find_spec("gevent") else found
+    return [*found, Pool("gevent", 2, 64)] if BARE_PATH or importlib.util.find_spec("gevent") else found
 
 
 def run(pool: Pool, *, count: int, latency_ms: float, live: bool, events: bool) -> Drained:
@@ -49,25 +55,32 @@ def run(pool: Pool, *, count: int, latency_ms: float, live: bool, events: bool) 
         running(Path(folder), postgres=False) as services,
         receiving(latency_ms) as receiver,
     ):
-        environ = {**os.environ, "BARE_BROKER": services.redis_url}
-        argv = [sys.executable, "-m", "celery", "-A", "benchmarks.bare_app", "worker", "-l", "ERROR"]
+        # Nothing of ours is on its way, our `celeryconfig.py` least of all.
+        path = os.pathsep.join(filter(None, [str(HERE), BARE_PATH]))
+        environ = {
+            **os.environ,
+            "BARE_BROKER": services.redis_url,
+            "PYTHONPATH": path,
+            "CELERY_CONFIG_MODULE": "bare_app",
+        }
+        argv = [sys.executable, "-m", "celery", "-A", "bare_app", "worker", "-l", "ERROR"]
         argv += ["-P", pool.kind, "-c", str(pool.slots), "--without-gossip", "--without-mingle", *(["-E"] * events)]
-        quiet = {"env": environ, "stdout": subprocess.DEVNULL, "stderr": subprocess.DEVNULL}
+        quiet = {"env": environ, "cwd": HERE, "stdout": subprocess.DEVNULL, "stderr": subprocess.DEVNULL}
         workers = [subprocess.Popen([*argv, "-n", f"bare{n}@%h"], **quiet) for n in range(pool.workers)]  # type: ignore[call-overload]
-        publish = [sys.executable, "-m", "benchmarks.bare_app"]
+        publish = [sys.executable, "-m", "bare_app"]
         try:
-            subprocess.run([*publish, str(WARM), receiver.url], env=environ, check=True)
+            subprocess.run([*publish, str(WARM), receiver.url], env=environ, cwd=HERE, check=True)
             await_count(receiver, WARM)
             roots = {f"worker{n}": worker.pid for n, worker in enumerate(workers)}
             bare = list(roots.values())
             roots["redis"] = redis.Redis.from_url(services.redis_url).info("server")["process_id"]
             if live:
-                publisher = subprocess.Popen([*publish, str(count), receiver.url], env=environ)
+                publisher = subprocess.Popen([*publish, str(count), receiver.url], env=environ, cwd=HERE)
                 drained = measure(receiver, WARM, count, {**roots, "publisher": publisher.pid})
                 publisher.wait()
             else:
                 signal_all(bare, signal.SIGSTOP)
-                subprocess.run([*publish, str(count), receiver.url], env=environ, check=True)
+                subprocess.run([*publish, str(count), receiver.url], env=environ, cwd=HERE, check=True)
                 signal_all(bare, signal.SIGCONT)
                 drained = measure(receiver, WARM, count, roots)
         finally:
