@@ -1,8 +1,12 @@
-"""The yardstick: a Celery task that only posts, with `acks_late` and no ledger. Used by `bare_celery.py`."""
+"""The yardstick: a Celery task that only posts, with `acks_late` and no ledger. Used by `bare_celery.py`.
+
+python -m bare_app COUNT URL        puts COUNT messages on the queue
+"""
 
 from __future__ import annotations
 
 import os
+import sys
 import threading
 
 import requests
@@ -27,3 +31,8 @@ def post(url: str, key: str) -> int:
     if session is None:
         session = _local.session = requests.Session()
     return int(session.post(url, data=BODY, headers={"idempotency-key": key}, timeout=10).status_code)
+
+
+if __name__ == "__main__":
+    for n in range(int(sys.argv[1])):
+        post.delay(sys.argv[2], f"key-{n:040d}")

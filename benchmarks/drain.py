@@ -1,10 +1,15 @@
-"""Drain: how many due reminders a second go through the whole pipeline, and what CPU each costs.
+"""Drain: how many due reminders a second go through the whole pipeline, what CPU each costs, and bare Celery beside it.
 
-Starts embedded Postgres and Redis, a scanner and a worker line with the shipped settings, and a receiver that costs
-nothing; schedules COUNT reminders for one instant a few seconds ahead, and measures from that instant to the last
-recorded outcome.
+    python -m benchmarks.drain [--count 10000] [--rounds 3] [--latency-ms 0 50] [--events off on] [--json FILE]
 
-    python benchmarks/drain.py [--count 10000] [--latency-ms 0] [--events]
+Each row is measured in every round, ours and bare Celery's in turn, so that both have the same machine. Ours has embedded
+Postgres and Redis, a scanner and a worker line, the shipped settings and every guarantee on; bare Celery only posts, with
+`acks_late` and without a ledger. The receiver costs next to nothing.
+
+live        the reminders are due at one instant, and are scanned, published and drained at once; bare Celery's messages are
+            published while they are drained
+preloaded   all messages are on the queue before the first is taken. Ours alone is set otherwise than it ships, in
+            REMINDERS_IN_FLIGHT, which would keep the most of them in the ledger
 """
 
 from __future__ import annotations
@@ -13,19 +18,26 @@ import argparse
 import json
 import os
 import signal
-import socket
+import statistics
 import subprocess
 import sys
 import tempfile
 import time
+from collections.abc import Sequence
+from contextlib import ExitStack
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
+from typing import Any
 
-import psutil
 import redis
 
+from benchmarks import bare_celery
+from benchmarks.drained import WARM, Drained, await_count, measure, signal_all
+from benchmarks.fast_receiver import Receiver, receiving
 from reminders.bootstrap import open_database
+from reminders.broker.gauge import RedisGauge
+from reminders.celery_options import KEY_PREFIX
 from reminders.embedded import running
 from reminders.ledger.database import Database
 from reminders.ledger.migrations import migrate
@@ -33,126 +45,187 @@ from reminders.ledger.scheduling import insert
 from reminders.ledger.status import make_partitions
 from reminders.pipeline.schedule import to_request
 from reminders.providers import registry
-from reminders.settings import Secret, load
+from reminders.settings import Secret, Settings, load
 
-HERE = Path(__file__).resolve().parent
-LIMIT = 180
-
-
-def free_port() -> int:
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return int(probe.getsockname()[1])
+STARTED_WITHIN = 120.0
+"""Seconds."""
+LOADED_A_SECOND = 1500
+"""Reminders that are scheduled in a second at the least: what is due is due only once all are there."""
 
 
-def cpu_by_part(roots: dict[str, int]) -> dict[str, float]:
-    """CPU seconds so far of each process tree."""
-    spent = {}
-    for name, pid in roots.items():
-        parent = psutil.Process(pid)
-        times = [process.cpu_times() for process in [parent, *parent.children(recursive=True)]]
-        spent[name] = sum(each.user + each.system for each in times) + parent.cpu_times().children_user
-    return spent
+def run(*, count: int, latency_ms: float, live: bool, events: bool) -> Drained:
+    """Drain `count` reminders with a stack of our own."""
+    os.environ.update(REMINDERS_WEBHOOK_SECRET="benchmark-secret-0123456789abcdef", REMINDERS_ALLOW_PRIVATE="1")
+    with ExitStack() as stack:
+        home = Path(stack.enter_context(tempfile.TemporaryDirectory()))
+        services = stack.enter_context(running(home))
+        environ = {**os.environ, "DATABASE_URL": services.database_url, "REDIS_URL": services.redis_url}
+        if not live:
+            environ["REMINDERS_IN_FLIGHT"] = str(2 * count + WARM)
+        settings = replace(load(environ), database_url=Secret(services.database_url))
+        migrate(services.database_url, "reminders")
+        database = open_database(settings)
+        stack.callback(database.close)
+        make_partitions(database)
+        receiver = stack.enter_context(receiving(latency_ms))
+        lines = {"scanner": line("scan", environ, home, stack), "worker": line("deliver", environ, home, stack)}
+        await_workers(settings, 1 + settings.processes)
+        if events:
+            argv = [sys.executable, "-m", "celery", "-A", "reminders", "control", "enable_events"]
+            subprocess.run(argv, env=environ, check=True, capture_output=True)
+        schedule(database, settings, receiver, range(WARM), datetime.now(UTC))
+        await_count(receiver, WARM)
+        roots = {name: process.pid for name, process in lines.items()} | server_pids(database, services.redis_url)
+        due = datetime.now(UTC) + timedelta(seconds=2 + count / LOADED_A_SECOND)
+        if not live:
+            signal_all([roots["worker"]], signal.SIGSTOP)
+        schedule(database, settings, receiver, range(WARM, WARM + count), due)
+        if datetime.now(UTC) > due:
+            raise TimeoutError("the reminders were not scheduled by the time they were due")
+        if not live:
+            client = redis.Redis.from_url(services.redis_url)
+            while client.llen(f"{KEY_PREFIX}deliver") < count - 2 * settings.concurrency * settings.processes:
+                time.sleep(0.05)
+            signal_all([roots["worker"]], signal.SIGCONT)
+        return measure(receiver, WARM, count, roots)
 
 
-def peak_memory(pid: int) -> list[int]:
-    return [round(child.memory_info().rss / 2**20) for child in psutil.Process(pid).children(recursive=True)]
+def line(queue: str, environ: dict[str, str], home: Path, stack: ExitStack) -> subprocess.Popen[bytes]:
+    """A worker line as the Procfile has it; stopped when the stack closes."""
+    log = stack.enter_context((home / f"{queue}.log").open("w"))
+    code = "from reminders.cli.worker import worker; worker()"
+    argv = [sys.executable, "-c", code, queue, "--loglevel=WARNING"]
+    process = subprocess.Popen(argv, env=environ, stdout=log, stderr=log)
+    stack.callback(process.wait, 60)
+    stack.callback(process.send_signal, signal.SIGTERM)
+    return process
+
+
+def await_workers(settings: Settings, wanted: int) -> None:
+    """Wait until so many worker processes take messages."""
+    gauge = RedisGauge(settings)
+    end = time.monotonic() + STARTED_WITHIN
+    while sum(worker.capacity > 0 for worker in gauge.workers() or ()) < wanted:
+        if time.monotonic() > end:
+            raise TimeoutError(f"of {wanted} worker processes {gauge.workers()} were there")
+        time.sleep(0.1)
+    gauge.close()
+
+
+def schedule(database: Database, settings: Settings, receiver: Receiver, numbers: range, due: datetime) -> None:
+    provider = registry.load("webhook", settings)
+    for start in range(numbers.start, numbers.stop, 1000):
+        requests = [
+            to_request(
+                lambda _: provider, tenant_id="bench", user_id=f"user-{n}", kind="bench", channel="webhook",
+                destination=receiver.url, due_at=due, reference=f"order-{n}",
+                data={"order": n, "note": "a line of some forty characters, as in life"},
+            )
+            for n in range(start, min(numbers.stop, start + 1000))
+        ]  # fmt: skip
+        with database.transaction() as connection:
+            insert(connection, "reminders", requests, {"webhook": True})
 
 
 def server_pids(database: Database, redis_url: str) -> dict[str, int]:
     with database.transaction() as connection, connection.cursor() as cursor:
         cursor.execute("SHOW data_directory")
-        folder = Path(cursor.fetchone()[0])
-    client = redis.Redis.from_url(redis_url)
+        folder = Path(cursor.fetchone()[0])  # type: ignore[index]
     return {
         "postgres": int((folder / "postmaster.pid").read_text().split()[0]),
-        "redis": client.info("server")["process_id"],
+        "redis": redis.Redis.from_url(redis_url).info("server")["process_id"],
     }
 
 
-def run(count: int, latency_ms: float, events: bool) -> dict[str, object]:
-    os.environ.update(REMINDERS_WEBHOOK_SECRET="benchmark-secret-0123456789abcdef", REMINDERS_ALLOW_PRIVATE="1")
-    with tempfile.TemporaryDirectory() as home, running(Path(home)) as services:
-        environ = {**os.environ, "DATABASE_URL": services.database_url, "REDIS_URL": services.redis_url}
-        settings = replace(load(environ), database_url=Secret(services.database_url))
-        migrate(services.database_url, "reminders")
-        database = open_database(settings)
-        make_partitions(database)
-        port = free_port()
-        receiver = subprocess.Popen(
-            [sys.executable, str(HERE / "fast_receiver.py"), str(port), str(latency_ms)], stdout=subprocess.PIPE
-        )
-        assert receiver.stdout is not None
-        receiver.stdout.readline()
-        code = "import sys; from reminders.cli.worker import worker; worker()"
-        logs = (Path(home) / "workers.log").open("w")
-        lines = {
-            name: subprocess.Popen(
-                [sys.executable, "-c", code, queue, "--loglevel=WARNING"], env=environ, stdout=logs, stderr=logs
-            )
-            for name, queue in (("scanner", "scan"), ("worker", "deliver"))
+def compare(given: argparse.Namespace) -> list[dict[str, Any]]:
+    """Every row, measured `rounds` times; bare Celery's pool is the one that is fastest in a round before."""
+    ways = [
+        (ms, kind == "live", events == "on")
+        for ms in given.latency_ms
+        for kind in given.kind
+        for events in given.events
+    ]
+    bare: dict[float, bare_celery.Pool] = {}
+    for ms in given.latency_ms:
+        trials = {
+            pool: bare_celery.run(pool, count=given.count // 4, latency_ms=ms, live=False, events=False)
+            for pool in bare_celery.pools(ms)
         }
-        try:
-            time.sleep(6)
-            if events:
-                subprocess.run(
-                    [sys.executable, "-m", "celery", "-A", "reminders", "control", "enable_events"],
-                    env=environ,
-                    check=True,
-                    capture_output=True,
-                )
-            due = datetime.now(UTC) + timedelta(seconds=max(5, count / 4000))
-            provider = registry.load("webhook", settings)
-            for start in range(0, count, 1000):
-                requests = [
-                    to_request(
-                        lambda _: provider, tenant_id="bench", user_id=f"user-{n}", kind="bench", channel="webhook",
-                        destination=f"http://127.0.0.1:{port}/hook", due_at=due, reference=f"order-{n}",
-                        data={"order": n, "note": "a line of some forty characters, as in life"},
-                    )
-                    for n in range(start, min(count, start + 1000))
-                ]  # fmt: skip
-                with database.transaction() as connection:
-                    insert(connection, "reminders", requests, {"webhook": True})
-            roots = {name: process.pid for name, process in lines.items()} | server_pids(database, services.redis_url)
-            time.sleep(max(0.0, (due - datetime.now(UTC)).total_seconds() - 0.2))
-            before = cpu_by_part(roots)
-            end = time.monotonic() + LIMIT
-            memory: list[int] = []
-            with database.transaction() as connection, connection.cursor() as cursor:
-                while time.monotonic() < end:
-                    time.sleep(0.25)
-                    memory = max(memory, peak_memory(lines["worker"].pid))
-                    cursor.execute("COMMIT; BEGIN; SELECT count(*) FROM reminders.due")
-                    if cursor.fetchone() == (0,):
-                        break
-                after = cpu_by_part(roots)
-                cursor.execute(
-                    "SELECT extract(epoch FROM max(recorded_at) - %s)::float8, count(*), count(DISTINCT delivery_key) FROM reminders.delivery_attempts",
-                    (due,),
-                )
-                seconds, attempts, keys = cursor.fetchone()
-        finally:
-            for process in lines.values():
-                process.send_signal(signal.SIGTERM)
-            for process in lines.values():
-                process.wait(40)
-            receiver.terminate()
-            receiver.wait()
-            logs.close()
-            database.close()
-    parts = {name: round((after[name] - before[name]) * 1000 / count, 3) for name in roots}
+        for pool, trial in trials.items():
+            print(
+                f"bare {pool} at {ms:g} ms: {trial.per_second:.0f}/s, {sum(trial.cpu.values()):.2f} ms", file=sys.stderr
+            )
+        bare[ms] = max(trials, key=lambda pool: trials[pool].per_second)
+    measured: dict[Any, list[tuple[Drained, Drained]]] = {way: [] for way in ways}
+    for number in range(given.rounds):
+        for way in ways:
+            ms, live, events = way
+            size = {"count": given.count, "latency_ms": ms, "live": live, "events": events}
+            ours = run(**size)
+            other = bare_celery.run(bare[ms], **size)
+            measured[way].append((ours, other))
+            print(f"round {number + 1} {size}: {ours} {other}", file=sys.stderr)
+    return [row(way, str(bare[way[0]]), pairs) for way, pairs in measured.items()]
+
+
+def row(way: tuple[float, bool, bool], pool: str, pairs: Sequence[tuple[Drained, Drained]]) -> dict[str, Any]:
+    ms, live, events = way
+    ours, bare = zip(*pairs, strict=True)
     return {
-        "count": count, "latency_ms": latency_ms, "events": events, "attempts": attempts, "keys": keys,
-        "seconds": round(seconds, 2), "per_second": round(count / seconds),
-        "cpu_ms_per_delivery": {**parts, "all": round(sum(parts.values()), 3)}, "worker_rss_mb": memory,
+        "latency_ms": ms, "kind": "live" if live else "preloaded", "events": events, "bare_pool": pool,
+        "ours": [each.as_json() for each in ours], "bare": [each.as_json() for each in bare],
+        "per_second": spread([each.per_second for each in ours]),
+        "bare_per_second": spread([each.per_second for each in bare]),
+        "ratio": spread([own.per_second / other.per_second for own, other in pairs]),
+        "cpu_ms": {part: spread([each.cpu[part] for each in ours]) for part in ours[0].cpu},
+        "cpu_ms_all": spread([sum(each.cpu.values()) for each in ours]),
+        "bare_cpu_ms_all": spread([sum(each.cpu.values()) for each in bare]),
+        "cpu_ratio": spread([sum(other.cpu.values()) / sum(own.cpu.values()) for own, other in pairs]),
+        "peak_mb": {part: max(each.peak_mb[part] for each in ours) for part in ours[0].peak_mb},
     }  # fmt: skip
 
 
-if __name__ == "__main__":
+def spread(values: Sequence[float]) -> dict[str, float]:
+    """The median, and the least and the most."""
+    return {
+        "median": round(statistics.median(values), 3),
+        "least": round(min(values), 3),
+        "most": round(max(values), 3),
+    }
+
+
+def table(rows: Sequence[dict[str, Any]]) -> str:
+    lines = [
+        "| latency, messages, events | ours /s | bare /s (pool) | ratio (spread) | CPU ms: ours / bare | worker, Postgres, scanner, Redis | peak MB: worker, scanner |",
+        "|---|---|---|---|---|---|---|",
+    ]
+    for each in rows:
+        cpu, ratio = each["cpu_ms"], each["ratio"]
+        parts = ", ".join(f"{cpu[part]['median']:.2f}" for part in ("worker", "postgres", "scanner", "redis"))
+        lines.append(
+            f"| {each['latency_ms']:g} ms, {each['kind']}, {'on' if each['events'] else 'off'} "
+            f"| {each['per_second']['median']:.0f} | {each['bare_per_second']['median']:.0f} ({each['bare_pool']}) "
+            f"| {ratio['median']:.2f} ({ratio['least']:.2f} to {ratio['most']:.2f}) "
+            f"| {each['cpu_ms_all']['median']:.2f} / {each['bare_cpu_ms_all']['median']:.2f} | {parts} "
+            f"| {each['peak_mb']['worker']}, {each['peak_mb']['scanner']} |"
+        )
+    return "\n".join(lines)
+
+
+def main() -> None:
     parser = argparse.ArgumentParser()
     parser.add_argument("--count", type=int, default=10_000)
-    parser.add_argument("--latency-ms", type=float, default=0)
-    parser.add_argument("--events", action="store_true")
+    parser.add_argument("--rounds", type=int, default=3)
+    parser.add_argument("--latency-ms", type=float, nargs="+", default=[0.0, 50.0])
+    parser.add_argument("--kind", nargs="+", choices=["live", "preloaded"], default=["live", "preloaded"])
+    parser.add_argument("--events", nargs="+", choices=["off", "on"], default=["off", "on"])
+    parser.add_argument("--json", type=Path)
     given = parser.parse_args()
-    print(json.dumps(run(given.count, given.latency_ms, given.events), indent=1))
+    rows = compare(given)
+    print(table(rows))
+    if given.json:
+        given.json.write_text(json.dumps({"benchmark": "drain", "rows": rows}, indent=1) + "\n")
+
+
+if __name__ == "__main__":
+    main()

@@ -9,6 +9,7 @@ from __future__ import annotations
 import json
 from base64 import b64decode
 from collections.abc import Callable, Mapping
+from dataclasses import dataclass
 from typing import Any
 
 from celery.app.task import Context
@@ -21,8 +22,21 @@ MOST_RETRIES = 100_000
 _EMBEDDED = frozenset({"callbacks", "errbacks", "chain", "chord"})
 
 
+@dataclass(frozen=True, slots=True)
+class Envelope:
+    """What was read: the message as kombu would read it, and why it is none; no fault if it is one."""
+
+    message: Any
+    fault: str | None
+
+
 def fault_of(raw: bytes, queue: str) -> str | None:
-    """Why `raw`, popped from `queue`, is no message; None if it is one.
+    """Why `raw`, popped from `queue`, is no message; None if it is one."""
+    return read(raw, queue).fault
+
+
+def read(raw: bytes, queue: str) -> Envelope:
+    """Read what was popped from `queue`.
 
     On our own queues it must be a task message (protocol 2, JSON) that asks for nothing after the task; on any other
     (replies of remote control) an envelope is enough.
@@ -30,11 +44,11 @@ def fault_of(raw: bytes, queue: str) -> str | None:
     try:
         message = _decoded(raw)
     except Exception as error:  # noqa: BLE001 - kombu's decoders of typed values raise whatever the value makes them
-        return f"cannot be decoded ({type(error).__name__})"
+        return Envelope(None, f"cannot be decoded ({type(error).__name__})")
     fault = _envelope_fault(message)
     if fault is None and queue in QUEUES:
         fault = _route_fault(message["properties"]) or _header_fault(message["headers"]) or _body_fault(message)
-    return fault
+    return Envelope(message, fault)
 
 
 def _decoded(raw: bytes) -> Any:

@@ -1,14 +1,16 @@
-"""Celery's Redis transport with two changes: one client per channel, and bytes that are no message kill nobody.
+"""Celery's Redis transport with three changes: one client per channel, one round trip for many messages, and bytes that
+are no message kill nobody.
 
 kombu builds a new `redis.Redis` for every acknowledgement and every note of an unacknowledged message (0.2 to 0.3 ms
-a task), and hands whatever it pops from a queue to code that ends the worker when it cannot be read.
+a task), makes three round trips for each message, and hands whatever it pops from a queue to code that ends the worker
+when it cannot be read.
 """
 
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Iterable, Iterator
-from contextlib import contextmanager, suppress
+from collections.abc import Callable, Iterable
+from contextlib import suppress
 from functools import partial
 from queue import Empty
 from time import monotonic
@@ -18,13 +20,15 @@ import celery.app.amqp
 import kombu.connection
 from kombu.exceptions import OperationalError
 from kombu.transport import redis as stock
-from kombu.transport import virtual
 from redis import ConnectionError as RedisConnectionError
 from redis import RedisError
 
-from reminders.broker.envelope import fault_of
+from reminders.broker import taking
+from reminders.broker.envelope import read
 from reminders.broker.junk import drop, drop_unread
 from reminders.broker.shutdown import shutting_down
+from reminders.broker.taking import Taken
+from reminders.broker.unacknowledged import QoS
 
 logger = logging.getLogger(__name__)
 
@@ -45,74 +49,11 @@ class CheckedClient(stock.PrefixedStrictRedis):
         if command_name != "BRPOP" or not reply:
             return reply
         queue, raw = reply
-        fault = fault_of(raw, queue.decode())
+        fault = read(raw, queue.decode()).fault
         if fault is None:
             return reply
         drop(raw, queue.decode(), fault)
         return None  # what an empty queue answers
-
-
-class QoS(stock.QoS):
-    """Notes and acknowledges without MULTI: two commands in one write need no transaction around them.
-
-    Crash here: an index entry without its message or the other way round can stay behind. The first is cleaned up at
-    the visibility timeout, the second counts as one more message of a dead worker; the ledger brings both back.
-    """
-
-    def restore_unacked_once(self, stderr: Any = None) -> None:
-        """Put back what was taken and not acknowledged, while there is a connection to do it over.
-
-        Celery closes a lost connection twice, and the second time the channel no longer knows where its broker is:
-        kombu's own method then ends the whole worker.
-        """
-        if self.channel.gone:
-            self._on_collect.cancel()
-            return
-        super().restore_unacked_once(stderr)  # type: ignore[no-untyped-call]
-
-    def ack(self, delivery_tag: str) -> None:
-        """Acknowledge a message, unless its connection is gone: the broker hands it out again then.
-
-        A task that began before the connection was lost acknowledges on the channel that it came over.
-        """
-        if self.channel.gone:
-            self._forget(delivery_tag)
-        else:
-            super().ack(delivery_tag)  # type: ignore[no-untyped-call]
-
-    def reject(self, delivery_tag: str, requeue: bool = False) -> None:
-        """As `ack`. A message whose connection is gone is neither put back nor removed: it comes again anyway."""
-        if self.channel.gone:
-            self._forget(delivery_tag)
-        else:
-            super().reject(delivery_tag, requeue=requeue)  # type: ignore[no-untyped-call]
-
-    def restore_unacked(self, client: Any = None) -> None:
-        if self.channel.gone:
-            self._delivered.clear()
-        else:
-            super().restore_unacked(client)  # type: ignore[no-untyped-call]
-
-    def restore_visible(self, *args: Any, **kwargs: Any) -> None:
-        if not self.channel.gone:
-            super().restore_visible(*args, **kwargs)  # type: ignore[no-untyped-call]
-
-    def _forget(self, delivery_tag: str) -> None:
-        logger.info("broker.not_acknowledged: a message came over a connection that is gone, and comes again")
-        virtual.QoS.ack(self, delivery_tag)  # type: ignore[no-untyped-call]
-
-    def hand_back(self, delivery_tag: str) -> None:
-        """Put a message that was taken back where it came from: it is the next of its queue again."""
-        self.restore_by_tag(delivery_tag)  # type: ignore[no-untyped-call]
-        virtual.QoS.ack(self, delivery_tag)  # type: ignore[no-untyped-call]
-
-    @contextmanager
-    def pipe_or_acquire(self, pipe: Any = None, client: Any = None) -> Iterator[Any]:
-        if pipe:
-            yield pipe
-        else:
-            with self.channel.conn_or_acquire(client) as acquired:
-                yield acquired.pipeline(transaction=False)
 
 
 class Channel(stock.Channel):
@@ -120,16 +61,69 @@ class Channel(stock.Channel):
     polled_at: float = 0.0
     """When the broker was last asked for a message, by `time.monotonic`; 0.0 before the first time."""
     _kept_client: Any = None
+    _there_may_be_more = False
+    """Whether a queue has just given a message."""
+    _notes_all = True
+    """Whether all that is consumed has to be acknowledged."""
 
     @property
     def gone(self) -> bool:
         """Whether this channel has lost its connection for good; a reconnect makes another channel."""
         return getattr(self.connection, "client", None) is None
 
+    @property
+    def ticks(self) -> bool:
+        """Whether an event loop asks for this channel's messages, and so will come by again at once."""
+        cycle = getattr(self.connection, "cycle", None)
+        return getattr(cycle, "loop", None) is not None and bool(self._active_queues)
+
+    def tick(self) -> None:
+        """One round trip for all there is to say: what is acknowledged, and that there is room for so many messages more.
+
+        Crash here, or should the reply be lost: what Redis has handed out counts as this worker's until the visibility
+        timeout, as each message that a worker dies with. The redelivery deadline in the ledger brings it back before.
+        """
+        qos = self.qos
+        room = self._room() if self._there_may_be_more or qos.waits else 0
+        if not (room or qos.waits):
+            return
+        queues = self._queue_cycle.consume(len(self._active_queues))
+        with qos.pipe_or_acquire() as pipe:
+            qos.write(pipe)
+            if room:
+                self.polled_at = monotonic()
+                keys = {"unacked": self.unacked_key, "index": self.unacked_index_key, "prefix": self.global_keyprefix}
+                taking.ask(pipe, queues, room, **keys)
+            *_, reply = pipe.execute()
+        if room:
+            self._there_may_be_more = False
+            self._deliver_all(taking.taken(reply, queues))
+
+    def _room(self) -> int:
+        """How many messages more may be taken at once. None while one is asked for that may come at any moment."""
+        if self._in_poll or not self._active_queues or not self._notes_all:
+            return 0
+        return self.qos.can_consume_max_estimate() or 0
+
+    def _deliver_all(self, messages: Iterable[Taken]) -> None:
+        good = []
+        for each in messages:
+            self._queue_cycle.rotate(each.queue)
+            envelope = read(each.raw, each.queue)
+            if envelope.fault is None:
+                self.qos.expect(each.tag)
+                good.append((envelope.message, each.queue))
+            else:
+                drop(each.raw, each.queue, envelope.fault)
+                self.qos.forget(each.tag)
+        for message, queue in good:
+            self.connection._deliver(message, queue)  # noqa: SLF001 - as kombu does
+
     def basic_consume(self, queue: str, no_ack: bool, *args: Any, **kwargs: Any) -> Any:
         consumer_tag = super().basic_consume(queue, no_ack, *args, **kwargs)  # type: ignore[no-untyped-call]
         callbacks = self.connection._callbacks  # noqa: SLF001 - kombu makes the message and notes it in there
         callbacks[queue] = partial(self._take, callbacks[queue], queue, no_ack)
+        self._notes_all = self._notes_all and not no_ack
         return consumer_tag
 
     def _take(self, take: Callable[[Any], Any], queue: str, no_ack: bool, message: Any) -> Any:
@@ -175,7 +169,7 @@ class Channel(stock.Channel):
         """
         if self._in_poll:
             with suppress(Empty):
-                self._brpop_read()  # type: ignore[no-untyped-call]
+                self._brpop_read()
 
     def hand_back(self, delivery_tags: Iterable[str]) -> int:
         """Put those of these messages that this channel still holds back on their queues; return how many."""
@@ -184,9 +178,32 @@ class Channel(stock.Channel):
             self.qos.hand_back(tag)
         return len(held)
 
+    def _brpop_read(self, **options: Any) -> Any:
+        self._there_may_be_more = False
+        self._there_may_be_more = super()._brpop_read(**options)  # type: ignore[no-untyped-call]
+        return self._there_may_be_more
+
+    def _basic_cancel(self, consumer_tag: str) -> Any:
+        if not self.gone:
+            self.qos.write_now()
+        return super()._basic_cancel(consumer_tag)  # type: ignore[no-untyped-call]
+
     def _brpop_start(self, timeout: float | None = None) -> None:
         self.polled_at = monotonic()
         super()._brpop_start(timeout)  # type: ignore[no-untyped-call]
+
+
+class Poller(stock.MultiChannelPoller):
+    loop: Any = None
+    """The event loop that asks for messages, tick after tick; None if none does."""
+
+    def on_poll_start(self) -> None:
+        if self.loop is not None:
+            for channel in tuple(self._channels):
+                channel.tick()
+            if self.loop._ready:  # noqa: SLF001 - what a message caused at once: it would wait for the poll's end otherwise
+                self.loop._waker.wake()  # noqa: SLF001
+        super().on_poll_start()  # type: ignore[no-untyped-call]
 
 
 class Transport(stock.Transport):
@@ -194,8 +211,13 @@ class Transport(stock.Transport):
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)  # type: ignore[no-untyped-call]
+        self.cycle: Any = Poller()  # type: ignore[no-untyped-call]
         # Of this one: an event loop may put its own in its place.
-        self.close_poller = self.cycle.poller.close  # type: ignore[union-attr]
+        self.close_poller = self.cycle.poller.close
+
+    def register_with_event_loop(self, connection: Any, loop: Any) -> None:
+        self.cycle.loop = loop
+        super().register_with_event_loop(connection, loop)  # type: ignore[no-untyped-call]
 
 
 class Connection(kombu.connection.Connection):

@@ -9,7 +9,7 @@ from typing import Any
 from uuid import UUID
 
 from reminders.ledger.claim_rules import DELAYS, ENDS, HELD, ON_UNKNOWN, PLACE, QUIET, RULES, SECRET_MARK
-from reminders.ledger.database import Database, Row
+from reminders.ledger.database import DATABASE_AWAY, Database, Row
 from reminders.ledger.delivery_columns import COLUMNS, delivery_of
 from reminders.ledger.ending import DEDUP_WINDOW, end_without_call
 from reminders.ledger.ownership import MAY_CALL, OURS, OWNER, THIS_EPOCH
@@ -19,26 +19,32 @@ from reminders.ledger.quiet_parking import park_if_quiet
 from reminders.ledger.statement import Statement
 from reminders.ledger.template_choice import CHOSEN
 from reminders.ledger.tenant_registry import ALONE, PASS_ON_IF_HANDED_OVER, Dispatcher, register
+from reminders.ledger.together import Together
 from reminders.pipeline.ports import Claim
 
-_CLAIMED = f"""SELECT d.claim_number, d.claimed_at, d.on_unknown, d.uncertain_since, d.body_format, d.body_hash, d.template_id::text,
+_CLAIMED = f"""SELECT d.claim_token::text, d.claim_number, d.claimed_at, d.on_unknown, d.uncertain_since, d.body_format, d.body_hash, d.template_id::text,
        extract(epoch FROM d.claimed_at - d.budget_started_at - COALESCE(d.held_for, '0'))::float8, r.attempts, r.retry_delays, r.secret_mark,
        {COLUMNS}
-FROM delivery d CROSS JOIN r
+FROM delivery d JOIN r ON r.id = d.reminder_id
 """
 
 # The reminder's row of `due` is locked before anything else, and never waited for: a claim that inserted the delivery
-# row first could wait behind another claimer, while `cancel` commits, and then win on a cancelled reminder.
+# row first could wait behind another claimer, while `cancel` commits, and then win on a cancelled reminder. Many are asked
+# for at once; of two for one reminder one is.
 CLAIM = Statement(
     "claim",
     f"""
 WITH t AS MATERIALIZED (SELECT COALESCE(:now, clock_timestamp()) AS now),
-held AS MATERIALIZED (
-    SELECT id, delivery_key, attempts, give_up_at, epoch FROM {{s}}.due
-    WHERE id = :id AND delivery_key = :key AND status IN ('leased', 'published')
-    FOR NO KEY UPDATE SKIP LOCKED
+asked AS MATERIALIZED (
+    SELECT DISTINCT ON (id) * FROM unnest(:ids, :keys, :tokens, :seconds) AS a (id, key, token, seconds)
+), held AS MATERIALIZED (
+    SELECT d.id, d.delivery_key, d.attempts, d.give_up_at, d.epoch, asked.token,
+           (SELECT now FROM t) + make_interval(secs => asked.seconds) AS until
+    FROM asked JOIN {{s}}.due d ON d.id = asked.id
+    WHERE d.delivery_key = asked.key AND d.status IN ('leased', 'published')
+    FOR NO KEY UPDATE OF d SKIP LOCKED
 ), r AS MATERIALIZED (
-    SELECT r.*, d.attempts, {ON_UNKNOWN} AS on_unknown, {DELAYS} AS retry_delays, {SECRET_MARK} AS secret_mark,
+    SELECT r.*, d.attempts, d.delivery_key AS key, d.token, d.until, {ON_UNKNOWN} AS on_unknown, {DELAYS} AS retry_delays, {SECRET_MARK} AS secret_mark,
            {CHOSEN} AS chosen_template
     FROM held d
     JOIN {{s}}.reminders r ON r.id = d.id
@@ -46,15 +52,15 @@ held AS MATERIALIZED (
     WHERE {MAY_CALL} AND NOT {ENDS} AND NOT {HELD} AND NOT {PAUSED} AND NOT {QUIET}
 ), moved AS (
     UPDATE {{s}}.due d
-    SET status = 'sending', wake_at = (SELECT now FROM t) + make_interval(secs => :seconds), let_go_by = NULL, due_since = NULL
+    SET status = 'sending', wake_at = r.until, let_go_by = NULL, due_since = NULL
     FROM r WHERE d.id = r.id
     RETURNING d.id
 ), delivery AS (
     INSERT INTO {{s}}.notification_deliveries AS n
         (delivery_key, reminder_id, status, claim_number, claim_token, claimed_at, claimed_until, worker, on_unknown,
          body_format, template_id, budget_started_at, given_back)
-    SELECT :key, r.id, 'sending', 1, :token, (SELECT now FROM t), (SELECT now FROM t) + make_interval(secs => :seconds),
-           :worker, r.on_unknown, COALESCE((:formats ->> r.channel)::integer, 0), r.chosen_template, (SELECT now FROM t), 0
+    SELECT r.key, r.id, 'sending', 1, r.token, (SELECT now FROM t), r.until, :worker, r.on_unknown,
+           COALESCE((:formats ->> r.channel)::integer, 0), r.chosen_template, (SELECT now FROM t), 0
     FROM r JOIN moved ON moved.id = r.id
     ON CONFLICT (delivery_key) DO UPDATE
     SET status = 'sending', claim_number = n.claim_number + 1, claim_token = EXCLUDED.claim_token,
@@ -65,7 +71,10 @@ held AS MATERIALIZED (
     RETURNING n.*
 )
 {_CLAIMED}""",
-    {**RULES, **OWNER, "key": "text", "now": "timestamptz", "id": "uuid", "seconds": "float8", "token": "uuid", "worker": "text", "formats": "jsonb", "templated": "text[]"},
+    {
+        **RULES, **OWNER, "now": "timestamptz", "ids": "uuid[]", "keys": "text[]", "tokens": "uuid[]", "seconds": "float8[]",
+        "worker": "text", "formats": "jsonb", "templated": "text[]",
+    },
 )  # fmt: skip
 
 # The claim's reply was lost with its connection: whoever still has the token learns what it was.
@@ -136,23 +145,30 @@ class PostgresClaims:
         self._templated = sorted(templated)
         self._max_wait = max_wait
         self._now = now
+        self._together = Together(self._claim_together, faults=DATABASE_AWAY)
 
     def claim(self, reminder_id: UUID, delivery_key: str, token: UUID, seconds: float) -> Claim | None:
+        row = self._together((str(reminder_id), delivery_key, str(token), seconds))
+        return None if row is None else _claim(reminder_id, delivery_key, row)
+
+    def _claim_together(self, asked: Sequence[tuple[str, str, str, float]]) -> list[Row | None]:
+        ids, keys, tokens, seconds = map(list, zip(*asked, strict=True))
         rows = self._db.fetch_marked(
             "pauses",
             CLAIM,
             now=self._now,
-            id=str(reminder_id),
-            key=delivery_key,
+            ids=ids,
+            keys=keys,
+            tokens=tokens,
             seconds=seconds,
-            token=str(token),
             worker=self._worker,
             formats=self._formats,
             templated=self._templated,
             **self._rules,
             **self._dispatcher.given(),
         )
-        return _claim(reminder_id, delivery_key, rows[0]) if rows else None
+        claimed = {row[0]: row for row in rows}
+        return [claimed.get(token) for _, _, token, _ in asked]
 
     def claimed_with(self, reminder_id: UUID, delivery_key: str, token: UUID) -> Claim | None:
         """The open claim that was taken with this token, if there is one."""
@@ -202,12 +218,14 @@ class PostgresClaims:
 
 
 def _claim(reminder_id: UUID, delivery_key: str, row: Row) -> Claim:
-    number, claimed_at, on_unknown, uncertain_since, body_format, body_hash, template, waited, *counted, mark = row[:11]
+    number, claimed_at, on_unknown, uncertain_since, body_format, body_hash, template, waited, *counted, mark = row[
+        1:12
+    ]
     attempts, delays = counted
     delivery = delivery_of(
         reminder_id,
         delivery_key,
-        row[11:],
+        row[12:],
         attempt=number,
         body_format=body_format,
         claimed_at=claimed_at,

@@ -23,8 +23,9 @@ INDEXES_ONLY = "SET LOCAL enable_seqscan = off; SET LOCAL enable_bitmapscan = of
 """Sent along with every statement of ours, at no extra round trip. A plan made while a table is empty (a fresh
 installation), or while the statistics have not seen a burst yet, otherwise reads or sorts the whole table, and a
 prepared statement keeps that plan."""
-LOOPS_ONLY = "SET LOCAL enable_hashjoin = off; SET LOCAL enable_mergejoin = off; "
-"""Besides, where an estimate is far from the truth: a hash join would read a whole table through its index."""
+LOOPS_ONLY = "SET LOCAL enable_hashjoin = off; SET LOCAL enable_mergejoin = off; SET LOCAL plan_cache_mode = force_generic_plan; "
+"""Besides, where an estimate is far from the truth: a hash join would read a whole table through its index. Nor is such a
+statement planned anew for the number of rows that it is about: that costs more than it does, and gains nothing here."""
 MARK = "ROW SHARE MODE"
 """Of `fetch_marked`: nothing but a change of the table's shape waits for it, or makes it wait."""
 CONNECT_TIMEOUT = 5
@@ -107,14 +108,19 @@ class Database:
         with self._connection() as connection:
             return self._run(connection, statement, given, preamble=INDEXES_ONLY)
 
-    def fetch_within(self, lock_timeout_ms: int, statement: Statement, **given: Any) -> list[Row]:
-        """The same, waiting for row locks at most so long; raises `LockNotAvailable` beyond it. Still one round trip."""
+    def fetch_within(
+        self, lock_timeout_ms: int, statement: Statement, *, in_loops: bool = False, **given: Any
+    ) -> list[Row]:
+        """The same, waiting for row locks at most so long; raises `LockNotAvailable` beyond it. Still one round trip.
+
+        `in_loops`: as `fetch_in_loops` does.
+        """
         with self._connection() as connection:
             return self._run(
                 connection,
                 statement,
                 given,
-                preamble=f"{INDEXES_ONLY}SET LOCAL lock_timeout = {int(lock_timeout_ms)}; ",
+                preamble=f"{INDEXES_ONLY}{LOOPS_ONLY if in_loops else ''}SET LOCAL lock_timeout = {int(lock_timeout_ms)}; ",
             )
 
     def fetch_in_loops(self, statement: Statement, **given: Any) -> list[Row]:
@@ -123,14 +129,14 @@ class Database:
             return self._run(connection, statement, given, preamble=INDEXES_ONLY + LOOPS_ONLY)
 
     def fetch_marked(self, table: str, statement: Statement, **given: Any) -> list[Row]:
-        """The same as `fetch`, visible to `under_way` on that table from before the statement looks until it has committed.
+        """The same as `fetch_in_loops`, visible to `under_way` on that table from before the statement looks until it has committed.
 
         The mark is a table lock that no other statement of ours waits for; taking it needs no snapshot, so that what the
         statement sees is never older than its mark. Still one round trip.
         """
         with self._connection() as connection:
             mark = f"LOCK TABLE {self.schema}.{table} IN {MARK}; "
-            return self._run(connection, statement, given, preamble=INDEXES_ONLY + mark)
+            return self._run(connection, statement, given, preamble=INDEXES_ONLY + LOOPS_ONLY + mark)
 
     def fetch_together(self, preamble: str, *steps: tuple[Statement, Mapping[str, Any]]) -> list[Row]:
         """Run several statements in one transaction and one round trip; the rows of the last one.

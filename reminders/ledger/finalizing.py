@@ -6,14 +6,16 @@ A claim that was repaired or superseded changes nothing; its attempt is complete
 from __future__ import annotations
 
 from datetime import datetime
+from functools import partial
 from typing import Any
 
 from reminders.domain.breaker import BreakerPolicy
 from reminders.domain.identity import uuid7
 from reminders.domain.outcomes import Delivered
 from reminders.domain.retry_policy import Bury, Park, Wait
-from reminders.ledger.database import Database, LockNotAvailable
+from reminders.ledger.database import DATABASE_AWAY, Database, LockNotAvailable
 from reminders.ledger.failing import DISABLE_AFTER, recovered
+from reminders.ledger.finalizing_together import finalize_delivered
 from reminders.ledger.giving_back import release
 from reminders.ledger.holding import SAID, SAYS, WAITING, said_by
 from reminders.ledger.late_truth import CONFIRMED, LATE, SETTLE
@@ -32,6 +34,7 @@ from reminders.ledger.open_claim import (
     T,
 )
 from reminders.ledger.statement import Statement
+from reminders.ledger.together import Together
 from reminders.pipeline.ports import Claim, Report
 
 LONGEST_REASON = 500
@@ -158,9 +161,13 @@ class PostgresFinalize:
         self._disable_after = disable_after
         self._breaker = breaker or BreakerPolicy()
         self._now = now
+        self._delivered_together = Together(partial(finalize_delivered, database), faults=DATABASE_AWAY)
 
     def finalize_delivered_if_sending(self, claim: Claim, report: Report) -> str:
-        return self._move(DELIVERED, self._given(claim, report, "delivered"), {"status": "delivered"})
+        given = self._given(claim, report, "delivered")
+        if not report.looked_up and self._delivered_together(given):
+            return "done"
+        return self._move(DELIVERED, given, {"status": "delivered"})
 
     def finalize_parked_if_sending(self, claim: Claim, report: Report, decision: Park) -> str:
         again = "asked again" if report.looked_up and not report.certain else "retry"

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from datetime import datetime
+from typing import Any
 
 from reminders.domain.identity import uuid7
 from reminders.ledger.database import Database, LockNotAvailable
@@ -72,7 +73,7 @@ RETURNING 'done'
 
 def release(database: Database, claim: Claim, seconds: float, now: datetime | None) -> bool:
     """Whether the claim still stood and is given back; the reminder wakes after `seconds`."""
-    given = {
+    given: dict[str, Any] = {
         "now": now,
         "id": str(claim.delivery.reminder_id),
         "key": claim.delivery.delivery_key,

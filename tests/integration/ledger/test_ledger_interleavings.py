@@ -26,7 +26,7 @@ def claim_uncommitted(world, made, worker="other"):
     connection = world.connect()
     bound = world.database.bound(CLAIM_STATEMENT)
     given = {
-        "id": str(made.id), "key": made.delivery_key, "seconds": CLAIM, "token": str(uuid7()), "worker": worker,
+        "ids": [str(made.id)], "keys": [made.delivery_key], "seconds": [CLAIM], "tokens": [str(uuid7())], "worker": worker,
         "formats": '{"log": 1}', "window": 604800.0, "dispatcher": "main", "new_tenants": "live",
     }  # fmt: skip
     with connection.cursor() as cursor:

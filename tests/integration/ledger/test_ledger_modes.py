@@ -117,7 +117,7 @@ def test_a_claim_that_began_before_commits_before_the_command_returns_and_is_rep
     world.published()
     bound = CLAIM.in_schema("reminders")
     arguments = bound.arguments({
-        "id": str(made.id), "key": made.delivery_key, "seconds": 30.0, "token": str(uuid7()), "worker": "w",
+        "ids": [str(made.id)], "keys": [made.delivery_key], "seconds": [30.0], "tokens": [str(uuid7())], "worker": "w",
         "formats": "{}", "templated": [], "look_ups": [], "window": 1000.0, "dispatcher": "main", "new_tenants": "live",
     })  # fmt: skip
     slow = world.connect()

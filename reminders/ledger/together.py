@@ -1,0 +1,83 @@
+"""What several threads ask of Postgres at one time, in one statement and one commit.
+
+Nobody waits for company: whoever finds nothing under way goes at once, and what is asked meanwhile goes together next.
+A thread has its answer only once the statement that it was part of has committed.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from threading import Lock
+from typing import Generic, TypeVar
+
+A = TypeVar("A")
+R = TypeVar("R")
+
+MOST = 50
+"""Asked in one statement."""
+
+
+class Together(Generic[A, R]):
+    """Thread-safe. `run` answers many in their order; it is called by one of those who asked, and by one at a time.
+
+    If it raises one of `faults` all whom it was for are told. Any other exception may be the fault of one of them, so that
+    each is asked alone then.
+    """
+
+    def __init__(self, run: Callable[[Sequence[A]], Sequence[R]], *, faults: tuple[type[Exception], ...]) -> None:
+        self._run = run
+        self._faults = faults
+        self._lock = Lock()
+        self._waiting: list[_Place[A, R]] = []
+        self._under_way = False
+
+    def __call__(self, asked: A) -> R:
+        place: _Place[A, R] = _Place(asked)
+        with self._lock:
+            self._waiting.append(place)
+            leads, self._under_way = not self._under_way, True
+        if not leads:
+            place.woken.acquire()
+        if place.answers is None and place.error is None:
+            self._lead(place)
+        if place.error is not None:
+            if isinstance(place.error, self._faults) or place.alone:
+                raise place.error
+            return self._run([asked])[0]
+        assert place.answers is not None
+        return place.answers[0]
+
+    def _lead(self, own: _Place[A, R]) -> None:
+        """Ask for the first of those who wait, of whom `own` is one, and have the next of them lead."""
+        with self._lock:
+            group, self._waiting = self._waiting[:MOST], self._waiting[MOST:]
+        error: BaseException | None = None
+        answers: Sequence[R] = ()
+        try:
+            answers = self._run([each.asked for each in group])
+        except BaseException as raised:  # noqa: BLE001 - raised again by each whom it concerns
+            error = raised
+        with self._lock:
+            following = self._waiting[0] if self._waiting else None
+            self._under_way = following is not None
+        if following is not None:
+            following.woken.release()
+        for number, each in enumerate(group):
+            each.error, each.alone = error, len(group) == 1
+            each.answers = None if error is not None else (answers[number],)
+            if each is not own:
+                each.woken.release()
+
+
+class _Place(Generic[A, R]):
+    """One thread's place among those who wait. It is woken when it is answered, or is to lead."""
+
+    __slots__ = ("alone", "answers", "asked", "error", "woken")
+
+    def __init__(self, asked: A) -> None:
+        self.asked = asked
+        self.answers: tuple[R] | None = None
+        self.error: BaseException | None = None
+        self.alone = False
+        self.woken = Lock()
+        self.woken.acquire()
