@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+from collections import deque
 from collections.abc import Iterator
 from contextlib import contextmanager
 from time import time
@@ -34,7 +35,8 @@ class QoS(stock.QoS):
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)  # type: ignore[no-untyped-call]
         self._to_note: dict[str, str] = {}
-        self._to_forget: list[str | bytes] = []
+        # Threads of the pool add to it while the event loop takes from it.
+        self._to_forget: deque[str | bytes] = deque()
 
     @property
     def waits(self) -> bool:
@@ -66,10 +68,11 @@ class QoS(stock.QoS):
         if self._to_note:
             pipe.zadd(self.unacked_index_key, dict.fromkeys(self._to_note, time()))
             pipe.hset(self.unacked_key, mapping=self._to_note)
-        if self._to_forget:
-            pipe.zrem(self.unacked_index_key, *self._to_forget)
-            pipe.hdel(self.unacked_key, *self._to_forget)
-        self._to_note, self._to_forget = {}, []
+            self._to_note = {}
+        forgotten = [self._to_forget.popleft() for _ in range(len(self._to_forget))]
+        if forgotten:
+            pipe.zrem(self.unacked_index_key, *forgotten)
+            pipe.hdel(self.unacked_key, *forgotten)
 
     def write_now(self) -> None:
         """Write what waits for a tick that may not come, or not in time."""
