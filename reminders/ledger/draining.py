@@ -27,6 +27,9 @@ _SCOPE = {"tenant": "text", "destination": "uuid"}
 _OPEN_OF_SCOPE = """z.drain_until IS NOT NULL AND z.drained_at IS NULL AND z.channel IS NULL AND z.kind IS NULL
       AND z.tenant_id IS NOT DISTINCT FROM :tenant AND z.destination_id IS NOT DISTINCT FROM :destination"""
 
+# Of a row `d`: a pause holds it meanwhile, and drain `z` goes on with it afterwards.
+_PAUSED_OF_Z = "d.rated_by = z.id AND d.status = 'held'"
+
 # Said again, it changes the rate, takes in what has come due since, and goes on if it was stopped.
 DRAIN = Statement(
     "drain",
@@ -96,7 +99,8 @@ SELECT z.id::text, z.tenant_id, z.destination_id::text, z.rate, z.ended_by, z.en
        CASE WHEN z.next_at > (SELECT now FROM t) THEN z.next_at END
 FROM {{s}}.pauses z
 CROSS JOIN LATERAL (
-    SELECT count(*) AS number, min(COALESCE(d.due_since, d.held_at)) AS since FROM {{s}}.due d WHERE d.hold_id = z.id
+    SELECT count(*) AS number, min(COALESCE(d.due_since, d.held_at)) AS since
+    FROM (SELECT * FROM {{s}}.due d WHERE d.hold_id = z.id UNION ALL SELECT * FROM {{s}}.due d WHERE {_PAUSED_OF_Z}) d
 ) held
 CROSS JOIN LATERAL (
     SELECT count(*) AS number, min(d.due_since) AS since FROM {{s}}.due d WHERE d.let_go_by = z.id AND {GOING}
@@ -121,7 +125,7 @@ FINISH_DRAINS = Statement(
 WITH t AS MATERIALIZED (SELECT COALESCE(:now, clock_timestamp()) AS now)
 UPDATE {{s}}.pauses z SET drained_at = (SELECT now FROM t)
 WHERE z.drain_until IS NOT NULL AND z.drained_at IS NULL AND z.stopped_at IS NULL
-  AND NOT EXISTS (SELECT 1 FROM {{s}}.due d WHERE d.hold_id = z.id)
+  AND NOT EXISTS (SELECT 1 FROM {{s}}.due d WHERE d.hold_id = z.id) AND NOT EXISTS (SELECT 1 FROM {{s}}.due d WHERE {_PAUSED_OF_Z})
   AND NOT EXISTS (SELECT 1 FROM {{s}}.due d WHERE d.let_go_by = z.id AND {GOING})
   AND NOT EXISTS (SELECT 1 FROM {{s}}.due d WHERE d.wake_at <= z.drain_until AND d.status <> 'sending')
 RETURNING 1
@@ -134,7 +138,7 @@ RETURNING 1
 class Drain:
     """A drain, under way until `drained_at`; a stopped one holds what is left. UTC.
 
-    `held` counts what is laid aside, `found` what still will be, `going` what has its turn and has not been called.
+    `held` counts what is laid aside, also what a pause holds meanwhile, `found` what still will be, `going` what has its turn and has not been called.
     `oldest_since` is since when the longest waiting of all is due. `rate` is per second, None for at once.
     """
 

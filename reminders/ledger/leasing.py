@@ -28,7 +28,8 @@ _HELD = "LEFT JOIN {s}.destinations p ON p.id = d.destination_id AND p.hold_unti
 
 # The pause that covers a row `f`, if any; else the drain whose backlog it belongs to, unless that has let it go. While there is none at all, `reminders` is not even looked at.
 _PAUSED = f"""LEFT JOIN LATERAL (
-        SELECT z.id AS hold_id, r.expires_at, COALESCE(f.since, GREATEST(r.due_at, n.retry_at)) AS due_since
+        SELECT z.id AS hold_id, r.expires_at, COALESCE(f.since, GREATEST(r.due_at, n.retry_at)) AS due_since,
+               CASE WHEN z.drain_until IS NULL THEN f.let_go_by END AS rated_by
         FROM {{s}}.reminders r CROSS JOIN ({ACTIVE}) z LEFT JOIN {{s}}.notification_deliveries n ON n.delivery_key = r.delivery_key
         WHERE EXISTS ({ACTIVE}) AND r.id = f.id AND {FITS}
           AND (z.drain_until IS NULL OR CASE WHEN f.let_go_by = z.id THEN z.stopped_at IS NOT NULL ELSE f.wake_at <= z.drain_until END)
@@ -41,7 +42,8 @@ _READY_SINCE = """WHEN d.status = 'pending' AND (d.ready_at IS NULL OR d.quiet_u
                   THEN d.wake_at ELSE d.ready_at"""
 
 # What goes to a destination that is held is put off as a refused claim would put it off, without a message for each; what
-# is paused is held, and so is what a drain works off, since it was due: its turn comes by that.
+# is paused is held, and so is what a drain works off, since it was due: its turn comes by that. What was let go at a rate goes on at
+# it after a pause, while a drain has a rate of its own.
 _TO_LEASED = f"""UPDATE {{s}}.due d
 SET status = CASE WHEN picked.hold_id IS NOT NULL THEN 'held' WHEN picked.held_until IS NULL THEN 'leased' ELSE 'pending' END,
     lease_token = :token,
@@ -53,7 +55,7 @@ SET status = CASE WHEN picked.hold_id IS NOT NULL THEN 'held' WHEN picked.held_u
                       ELSE LEAST(d.give_up_at, (SELECT now FROM t) + make_interval(secs => :max_wait)) END,
     ready_at = CASE WHEN picked.held_until IS NOT NULL THEN NULL {_READY_SINCE} END, epoch = {EPOCH_OF_LANE}, hold_id = picked.hold_id, held_at = CASE WHEN picked.hold_id IS NOT NULL THEN (SELECT now FROM t) END,
     let_go_by = CASE WHEN picked.hold_id IS NULL THEN d.let_go_by END, due_since = CASE WHEN picked.hold_id IS NULL THEN d.due_since ELSE picked.due_since END,
-    wait_left = CASE WHEN picked.hold_id IS NOT NULL THEN {WAIT_LEFT} END"""
+    wait_left = CASE WHEN picked.hold_id IS NOT NULL THEN {WAIT_LEFT} END, rated_by = picked.rated_by"""
 
 _LEASING = {
     "now": "timestamptz",
@@ -74,7 +76,7 @@ WITH {T}, found AS MATERIALIZED (
     ORDER BY d.wake_at LIMIT :limit
     FOR NO KEY UPDATE OF d SKIP LOCKED
 ), picked AS (
-    SELECT f.*, paused.hold_id, paused.due_since, paused.expires_at FROM found f {_PAUSED}
+    SELECT f.*, paused.hold_id, paused.due_since, paused.expires_at, paused.rated_by FROM found f {_PAUSED}
 )
 {_TO_LEASED}
 FROM picked WHERE d.id = picked.id
@@ -118,7 +120,7 @@ WITH {T}, found AS MATERIALIZED (
     SELECT destination_id, count(*) AS number FROM {{s}}.due
     WHERE :cap IS NOT NULL AND status IN ('published', 'sending') AND wake_at > (SELECT now FROM t) GROUP BY destination_id
 ), picked AS (
-    SELECT f.*, paused.hold_id, paused.due_since, paused.expires_at,
+    SELECT f.*, paused.hold_id, paused.due_since, paused.expires_at, paused.rated_by,
            paused.hold_id IS NOT NULL OR f.held_until IS NOT NULL OR :cap IS NULL OR f.destination_id IS NULL
            OR row_number() OVER (PARTITION BY f.destination_id ORDER BY f.wake_at) + COALESCE(h.number, 0) <= :cap AS fits
     FROM found f LEFT JOIN holding h USING (destination_id) {_PAUSED}

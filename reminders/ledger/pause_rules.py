@@ -44,7 +44,7 @@ picked AS MATERIALIZED (
 )
 UPDATE {{s}}.due d
 SET status = 'held', wake_at = NULL, hold_id = picked.hold_id, held_at = (SELECT now FROM t), wait_left = {WAIT_LEFT},
-    give_up_at = picked.expires_at, let_go_by = NULL, due_since = COALESCE(d.due_since, picked.due_since)
+    give_up_at = picked.expires_at, let_go_by = NULL, rated_by = d.let_go_by, due_since = COALESCE(d.due_since, picked.due_since)
 FROM picked WHERE d.id = picked.id
 RETURNING 'paused'
 """,

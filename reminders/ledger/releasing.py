@@ -24,7 +24,8 @@ GOING = "(d.status IN ('leased', 'published') OR d.status = 'pending' AND d.wake
 # counts neither against the bound that it was given by waiting, nor against its budget. What was paused again before the
 # first pause had let all go is held by two of exactly the same: they let go one after the other, or their rates would add up. What
 # a drain lets go is a backlog of its own: what a pause of the same held since does not wait behind it, nor what was held while the tenant was off behind either. While another pause covers all
-# that is let go at a rate, it stays where it is: held by the other one, it would go with that one's end, and its rate be forgotten.
+# that is let go at a rate, it stays where it is, which is less work. Of what another covers a part of, each row is held by that one, and
+# remembers the rate that was said last: to whose hold it goes back if that one ends without a rate.
 # Turns that nobody has taken are given to nobody else: while workers are away, no more are given than for the next seconds. The
 # scanners of other dispatchers see to what is theirs.
 RELEASE_IF_ENDED = Statement(
@@ -62,23 +63,26 @@ WITH RECURSIVE t AS MATERIALIZED (SELECT COALESCE(:now, clock_timestamp()) AS no
 ), picked AS MATERIALIZED (
     SELECT ended.id AS pause_id, ended.start, ended.spacing, ended.at_rate, held.*
     FROM ended CROSS JOIN LATERAL (
-        SELECT d.id, d.delivery_key, d.held_at, d.wait_left, COALESCE(d.due_since, d.held_at) AS due_since FROM {{s}}.due d
+        SELECT d.id, d.delivery_key, d.held_at, d.wait_left, d.rated_by, COALESCE(d.due_since, d.held_at) AS due_since FROM {{s}}.due d
         WHERE d.hold_id = ended.id ORDER BY COALESCE(d.due_since, d.held_at) LIMIT ended.number
         FOR NO KEY UPDATE OF d SKIP LOCKED
     ) held
 ), turns AS MATERIALIZED (
     SELECT picked.*, r.expires_at, other.id AS other_id,
+           CASE WHEN picked.at_rate THEN picked.pause_id ELSE picked.rated_by END AS rate_said,
            picked.start + picked.spacing * (count(*) FILTER (WHERE other.id IS NULL)
                OVER (PARTITION BY picked.pause_id ORDER BY picked.due_since, picked.id) - 1) AS turn
     FROM picked JOIN {{s}}.reminders r ON r.id = picked.id
     LEFT JOIN LATERAL (
-        SELECT z.id FROM {{s}}.pauses z WHERE z.ended_at IS NULL AND {FITS} ORDER BY z.paused_at LIMIT 1
+        SELECT COALESCE((SELECT z.id FROM {{s}}.pauses z WHERE z.ended_at IS NULL AND {FITS} ORDER BY z.paused_at LIMIT 1),
+                        CASE WHEN NOT picked.at_rate THEN picked.rated_by END) AS id
     ) other ON true
 ), moved AS (
     UPDATE {{s}}.due d
     SET status = CASE WHEN turns.other_id IS NULL THEN 'pending' ELSE 'held' END, hold_id = turns.other_id,
         ready_at = CASE WHEN EXISTS (SELECT 1 FROM {{s}}.pauses z WHERE z.id = d.hold_id AND z.drain_until IS NOT NULL) THEN d.ready_at END,
         held_at = CASE WHEN turns.other_id IS NOT NULL THEN d.held_at END,
+        rated_by = CASE WHEN turns.other_id IS NOT NULL THEN NULLIF(turns.rate_said, turns.other_id) END,
         let_go_by = CASE WHEN turns.other_id IS NULL AND turns.at_rate THEN turns.pause_id END,
         due_since = CASE WHEN turns.other_id IS NOT NULL OR turns.at_rate THEN turns.due_since END,
         wait_left = CASE WHEN turns.other_id IS NOT NULL THEN d.wait_left END,
@@ -108,7 +112,7 @@ def release_held(
     """Let up to `limit` rows of each ended pause go, those that are due longest first; how many were looked at in all.
 
     At a rate, each has its turn as its `wake_at`, and turns are given out for the next `AHEAD` seconds only, those included that
-    have not been taken, of what is `dispatcher`'s. A row that another pause covers is held by that one from now on; but what is let go at a rate stays as it is while another pause covers
-    all of it. Of pauses that cover exactly the same, the first one lets go before the others.
+    have not been taken, of what is `dispatcher`'s. A row that another pause covers is held by that one from now on, and goes back if that one ends without a rate; but what is
+    let go at a rate stays as it is while another pause covers all of it. Of pauses that cover exactly the same, the first one lets go before the others.
     """
     return int(database.fetch_in_loops(RELEASE_IF_ENDED, now=now, limit=limit, dispatcher=dispatcher)[0][0])
