@@ -81,7 +81,7 @@ def decide(
     seconds = next_delay(attempts_used, delays, jitter)
     if isinstance(outcome, Retry) and outcome.after is not None:
         seconds = max(seconds, outcome.after.total_seconds())
-    if waited + seconds > max_wait:
+    if not waited + seconds <= max_wait:  # nor is a delay that is no number
         return Bury(letter)
     return Park(seconds, "retry" if outcome.timed_out else "deliver")
 

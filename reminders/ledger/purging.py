@@ -14,6 +14,7 @@ from psycopg2.errors import QueryCanceled
 
 from reminders.domain.identity import uuid7
 from reminders.ledger.database import Database
+from reminders.ledger.retention_policies import bounded
 from reminders.ledger.statement import Statement
 
 # Each statement of a step must see what was committed before the locks of the one before it were had, whatever the
@@ -32,7 +33,7 @@ _OPEN = """(SELECT COALESCE(array_agg(l.virtualtransaction), '{}') FROM pg_locks
 BEFORE_ALL = str(UUID(int=0))
 
 # What ended before this has been over for as long as its tenant has things kept; `age` is how long others have.
-_CUTOFF = """COALESCE((SELECT :cutoff + make_interval(secs => :age - p.keep) FROM {s}.retention_policies p
+_CUTOFF = f"""COALESCE((SELECT :cutoff + make_interval(secs => :age - {bounded('p.keep')}) FROM {{s}}.retention_policies p
                              WHERE p.tenant_id = r.tenant_id AND p.about = 'reminders'), :cutoff)"""
 
 # Of what is over: no person has yet to decide about it, and none has lately.
@@ -104,7 +105,7 @@ WHERE settled_at IS NULL AND waits_for IS NOT NULL AND id NOT IN (SELECT id FROM
 )
 
 # The latest cutoff that any tenant has.
-LATEST_CUTOFF = """GREATEST({1}, {1} + make_interval(secs => {0} - (SELECT min(keep) FROM {{s}}.retention_policies WHERE about = 'reminders')))"""
+LATEST_CUTOFF = f"""GREATEST({{1}}, {{1}} + make_interval(secs => {{0}} - (SELECT {bounded("min(keep)")} FROM {{{{s}}}}.retention_policies WHERE about = 'reminders')))"""
 
 # Two runs of one pass take turns.
 LOCK = Statement(

@@ -12,7 +12,7 @@ from reminders.domain.turns import Refused
 from reminders.ledger.claim_rules import ENDS, HALF_OPEN, HELD, PLACE, RULES
 from reminders.ledger.database import Database
 from reminders.ledger.holding import SPREAD
-from reminders.ledger.rate_rules import uncalled
+from reminders.ledger.rate_rules import PER_SECOND, uncalled
 from reminders.ledger.statement import Statement
 from reminders.ledger.taking_back import HOLD_AGAIN_IF_LET_GO
 from reminders.pipeline.admission import UNCALLED
@@ -64,7 +64,7 @@ mine AS MATERIALIZED (
     RETURNING d.id
 ), given_back AS (
     UPDATE {{s}}.rates z
-    SET next_at = GREATEST(z.next_at - make_interval(secs => 1 / z.per_second),
+    SET next_at = GREATEST(z.next_at - make_interval(secs => 1 / {PER_SECOND}),
                            CASE WHEN z.id = :rate THEN (SELECT now FROM t) + make_interval(secs => NULLIF(:token_in, 0)) END)
     FROM parked WHERE z.id = ANY(:rates) AND z.per_second IS NOT NULL
 )

@@ -17,12 +17,11 @@ from reminders.domain.identity import uuid7
 from reminders.domain.pauses import PauseScope
 from reminders.domain.turns import KnownCap, default_burst
 from reminders.ledger.database import Database
-from reminders.ledger.rate_rules import IN_FLIGHT, WAITS
+from reminders.ledger.rate_rules import FASTEST, IN_FLIGHT, SLOWEST, WAITS, bounded
 from reminders.ledger.review import checked_words
 from reminders.ledger.statement import Statement
 
-SLOWEST, FASTEST, MOST_AT_ONCE = 1e-7, 100_000.0, 1_000_000
-"""Tokens a second; the slowest is one in four months. A turn that is further away than Postgres reckons would stop every scan."""
+MOST_AT_ONCE = 1_000_000
 KEPT_FOR = 5.0
 """Seconds for which a worker goes by what it has read of a cap."""
 
@@ -76,10 +75,10 @@ ORDER BY z.set_at, z.id LIMIT :limit
 
 KNOWN = Statement(
     "rates_known",
-    """
-SELECT id::text, per_second, burst, concurrent, false FROM {s}.rates WHERE id = ANY(:ids) AND removed_at IS NULL
+    f"""
+SELECT id::text, {bounded("per_second")}, burst, concurrent, false FROM {{s}}.rates WHERE id = ANY(:ids) AND removed_at IS NULL
 UNION ALL
-SELECT id::text, rate, NULL, NULL, true FROM {s}.pauses WHERE id = ANY(:ids) AND rate IS NOT NULL
+SELECT id::text, {bounded("rate")}, NULL, NULL, true FROM {{s}}.pauses WHERE id = ANY(:ids) AND rate IS NOT NULL
 """,
     {"ids": "uuid[]"},
 )

@@ -7,6 +7,7 @@ from datetime import datetime
 from reminders.ledger.database import Database
 from reminders.ledger.ownership import OWNS_LANE, SHARED
 from reminders.ledger.pause_rules import ALIKE, COVERS, FITS
+from reminders.ledger.rate_rules import bounded, near
 from reminders.ledger.statement import Statement
 from reminders.ledger.tenant_registry import ALONE
 
@@ -43,7 +44,7 @@ WITH RECURSIVE t AS MATERIALIZED (SELECT COALESCE(:now, clock_timestamp()) AS no
     WHERE z.ended_at IS NOT NULL AND z.stopped_at IS NULL
       AND (z.rate IS NULL OR NOT EXISTS (SELECT 1 FROM {{s}}.pauses y WHERE y.ended_at IS NULL AND {COVERS}))
 ), locked AS MATERIALIZED (
-    SELECT z.id, z.rate, GREATEST(z.next_at, before.next_at, (SELECT now FROM t)) AS start
+    SELECT z.id, {bounded("z.rate")} AS rate, {near("GREATEST(z.next_at, before.next_at, (SELECT now FROM t))")} AS start
     FROM holding JOIN {{s}}.pauses z ON z.id = holding.id
     LEFT JOIN LATERAL (
         SELECT max(y.next_at) AS next_at FROM {{s}}.pauses y

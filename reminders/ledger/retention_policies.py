@@ -19,6 +19,12 @@ SHORTEST = 86400.0
 LONGEST = 100 * 366 * 86400.0
 """Seconds that something may be kept."""
 
+
+def bounded(keep: str) -> str:
+    """SQL: what is stored as `keep`, within those bounds: a value of any other release stops nobody else's purge."""
+    return f"CASE WHEN {keep} IS NOT NULL THEN LEAST(GREATEST({keep}, {SHORTEST}), {LONGEST}) END"
+
+
 SET = Statement(
     "retention_set",
     """

@@ -73,7 +73,8 @@ GOES: dict[str, Goes] = {
         _ID,
         "evidence",
         "CASE WHEN x.released_at IS NOT NULL THEN GREATEST(x.released_at, x.ended_at) END",
-        unless="EXISTS (SELECT 1 FROM {s}.due d WHERE d.hold_id = x.id)",
+        unless="""EXISTS (SELECT 1 FROM {s}.due d WHERE d.hold_id = x.id) OR EXISTS (SELECT 1 FROM {s}.due d WHERE d.let_go_by = x.id)
+                  OR EXISTS (SELECT 1 FROM {s}.due d WHERE d.rated_by = x.id AND d.status = 'held')""",
     ),
     "rates": Goes(
         _ID,

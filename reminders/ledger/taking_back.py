@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from reminders.ledger.database import Database
 from reminders.ledger.pause_rules import WAIT_LEFT
-from reminders.ledger.rate_rules import uncalled
+from reminders.ledger.rate_rules import PER_SECOND, uncalled
 from reminders.ledger.statement import Statement
 from reminders.pipeline.admission import UNCALLED
 
@@ -32,7 +32,7 @@ picked AS MATERIALIZED (
     {_HELD}
     RETURNING d.id
 ), given_back AS (
-    UPDATE {{s}}.rates z SET next_at = z.next_at - make_interval(secs => 1 / z.per_second)
+    UPDATE {{s}}.rates z SET next_at = z.next_at - make_interval(secs => 1 / {PER_SECOND})
     FROM held WHERE z.id = ANY(:rates) AND z.per_second IS NOT NULL
 )
 SELECT 'rate_limited' FROM held

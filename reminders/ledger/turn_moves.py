@@ -11,7 +11,7 @@ from uuid import UUID
 from reminders.domain.lanes import SEPARATOR
 from reminders.domain.turns import SERVED_FOR, Cap, Turns, Waiting
 from reminders.ledger.database import INDEXES_ONLY, LOOPS_ONLY, Database
-from reminders.ledger.rate_rules import IN_FLIGHT, LAG, WAITS
+from reminders.ledger.rate_rules import IN_FLIGHT, LAG, PER_SECOND, WAITS, instant_of, near
 from reminders.ledger.statement import Statement
 
 _T = "t AS MATERIALIZED (SELECT COALESCE(:now, clock_timestamp()) AS now)"
@@ -20,7 +20,7 @@ LOCK_RATES = Statement(
     "lock_rates",
     f"""
 WITH {_T}
-SELECT z.id::text, z.per_second, z.burst, COALESCE(extract(epoch FROM z.next_at), 0)::float8,
+SELECT z.id::text, {PER_SECOND}, z.burst, extract(epoch FROM {near("z.next_at")})::float8,
        CASE WHEN z.concurrent IS NOT NULL THEN z.concurrent - {IN_FLIGHT} END,
        z.channel IS NOT NULL, extract(epoch FROM (SELECT now FROM t))::float8
 FROM {{s}}.rates z WHERE z.id = ANY(:rates) AND z.removed_at IS NULL ORDER BY z.id FOR NO KEY UPDATE OF z
@@ -32,8 +32,8 @@ TAILS = Statement(
     "rate_tails",
     f"""
 WITH {_T}
-SELECT rate_id::text, tenant_id, CASE WHEN next_at > (SELECT now FROM t) THEN extract(epoch FROM next_at)::float8 END,
-       extract(epoch FROM served_at)::float8
+SELECT rate_id::text, tenant_id, CASE WHEN next_at > (SELECT now FROM t) THEN extract(epoch FROM {near("next_at")})::float8 END,
+       CASE WHEN served_at IS NOT NULL THEN extract(epoch FROM {near("served_at")})::float8 END
 FROM {{s}}.rate_tails
 WHERE rate_id = ANY(:rates) AND (next_at > (SELECT now FROM t) OR served_at > (SELECT now FROM t) - interval '{SERVED_FOR} seconds')
 """,
@@ -44,13 +44,13 @@ KEEP_CLOCKS = Statement(
     "keep_clocks",
     f"""
 WITH {_T}, clocks AS (
-    UPDATE {{s}}.rates z SET next_at = to_timestamp(g.next_at)
+    UPDATE {{s}}.rates z SET next_at = {instant_of("g.next_at")}
     FROM unnest(:rates, :turns) AS g (id, next_at) WHERE z.id = g.id
 ), given AS MATERIALIZED (
     SELECT * FROM unnest(:tail_rates, :tail_tenants, :tail_ends, :tail_served) AS g (rate_id, tenant_id, next_at, served_at)
 ), kept AS (
     INSERT INTO {{s}}.rate_tails (rate_id, tenant_id, next_at, served_at)
-    SELECT rate_id, tenant_id, COALESCE(to_timestamp(next_at), (SELECT now FROM t)), to_timestamp(served_at) FROM given
+    SELECT rate_id, tenant_id, COALESCE({instant_of("next_at")}, (SELECT now FROM t)), {instant_of("served_at")} FROM given
     ON CONFLICT (rate_id, tenant_id) DO UPDATE SET next_at = EXCLUDED.next_at, served_at = EXCLUDED.served_at
 )
 DELETE FROM {{s}}.rate_tails x
@@ -74,14 +74,14 @@ WITH {_T}, given AS MATERIALIZED (
 ), mine AS MATERIALIZED (
     SELECT d.id, given.rate_id, given.since,
            LEAST(d.give_up_at, (SELECT now FROM t) + make_interval(secs => :max_wait)) AS give_up_at,
-           LEAST(to_timestamp(given.wake_at), d.give_up_at, (SELECT now FROM t) + make_interval(secs => :max_wait)) AS wake_at
+           LEAST({instant_of("given.wake_at")}, d.give_up_at, (SELECT now FROM t) + make_interval(secs => :max_wait)) AS wake_at
     FROM given JOIN {{s}}.due d ON d.id = given.id
     WHERE d.status = 'leased' AND d.lease_token = :token
     FOR NO KEY UPDATE OF d SKIP LOCKED
 )
 UPDATE {{s}}.due d
 SET status = 'pending', rate_id = mine.rate_id, wake_at = mine.wake_at, turn_at = mine.wake_at, give_up_at = mine.give_up_at,
-    waits_since = to_timestamp(mine.since)
+    waits_since = {instant_of("mine.since")}
 FROM mine WHERE d.id = mine.id
 RETURNING 1
 """,
@@ -118,10 +118,10 @@ WITH RECURSIVE {_T}, walk AS (
                     :limit,
                     CASE WHEN z.concurrent IS NOT NULL THEN z.concurrent - {IN_FLIGHT} END,
                     CASE WHEN z.per_second IS NOT NULL
-                         THEN 1 + floor(z.per_second * LEAST({LAG}, extract(epoch FROM (SELECT now FROM t) - z.next_at)::float8)) END
+                         THEN 1 + floor({PER_SECOND} * LEAST({LAG}, extract(epoch FROM (SELECT now FROM t) - {near("z.next_at")})::float8)) END
                 ) - COALESCE((SELECT awake.number FROM awake WHERE awake.rate_id = z.id), 0))::integer END AS number,
            CASE WHEN z.concurrent IS NOT NULL THEN 0
-                ELSE GREATEST(0, extract(epoch FROM z.next_at - (SELECT now FROM t))::float8) + {NOBODY_TOOK} END AS seconds
+                ELSE GREATEST(0, extract(epoch FROM {near("z.next_at")} - (SELECT now FROM t))::float8) + {NOBODY_TOOK} END AS seconds
     FROM walk JOIN {{s}}.rates z ON z.id = walk.rate_id
 ), picked AS MATERIALIZED (
     SELECT waiting.id

@@ -11,6 +11,7 @@ from datetime import datetime
 
 from reminders.ledger.caller import fetch
 from reminders.ledger.database import Database
+from reminders.ledger.retention_policies import bounded
 from reminders.ledger.retention_rules import GOES, Goes
 from reminders.ledger.statement import Statement
 
@@ -33,7 +34,7 @@ def _over(rule: Goes) -> str:
     """SQL: whether `x` has been over for as long as its tenant, or else the installation, has it kept."""
     kept = ":keep"
     if rule.tenant is not None:
-        of = f"SELECT p.keep FROM {{s}}.retention_policies p WHERE p.tenant_id = {rule.tenant} AND p.about ="
+        of = f"SELECT {bounded('p.keep')} FROM {{s}}.retention_policies p WHERE p.tenant_id = {rule.tenant} AND p.about ="
         kept = f"COALESCE(({of} '{rule.about}'), :keep)"
         if rule.about == "evidence":
             kept = f"GREATEST({kept}, COALESCE(({of} 'reminders'), :least))"

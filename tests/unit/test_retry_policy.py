@@ -163,3 +163,7 @@ def test_the_shipped_delays_are_spent_before_the_shipped_attempts_and_the_longes
     shipped = Settings()
     assert len(shipped.retry_delays) == shipped.max_attempts - 1
     assert sum(shipped.retry_delays) * 1.1 < shipped.max_wait
+
+
+def test_a_delay_that_is_no_number_ends_it():
+    assert isinstance(decided(Retry("timeout", ""), delays=[float("nan")]), Bury)

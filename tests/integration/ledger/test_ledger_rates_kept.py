@@ -15,6 +15,7 @@ from reminders.ledger.pausing import pauses as listed
 from reminders.ledger.pausing import resume
 from reminders.ledger.releasing import AHEAD
 from reminders.ledger.status import ledger_status
+from reminders.operate.other_retention import purge_others
 
 MANY = 120
 OTHERS = {
@@ -125,6 +126,11 @@ def test_a_drain_shows_what_is_paused_meanwhile_and_is_not_done_before_that_is(w
     assert (found.id, found.held, found.drained_at) == (made.id, 5, None)
     # What an active pause holds is late for nobody's fault.
     assert (ledger_status(world.database)["oldest_due_age_seconds"] or 0) < 3000
+    world.sql(
+        "UPDATE reminders.pauses SET released_at = now() - interval '1 year', ended_at = now() - interval '1 year' WHERE id = %s RETURNING 1",
+        str(made.id),
+    )
+    purge_others(world.database, reminders=86400.0, evidence=86400.0)
     pauses.resumed(world, by)
     for second in range(4, 16):
         sent(world, float(second))
