@@ -10,7 +10,7 @@ from typing import Any
 import click
 
 from reminders.cli.dlq_closing import whoever_this_is
-from reminders.cli.pause import actor_option
+from reminders.cli.pause import actor_option, told_unknown
 from reminders.cli.printing import for_people, print_json
 from reminders.cli.session import session
 from reminders.cli.values import json_option
@@ -19,6 +19,7 @@ from reminders.ledger.database import Database
 from reminders.ledger.draining import Drain, begin_drain, drain_of_scope, drains, stop_drain
 from reminders.ledger.pausing import read_scope
 from reminders.ledger.review import read_rate
+from reminders.ledger.scope_known import refuse_other_ids
 
 LOOK_EVERY = 1.0
 TELL_EVERY = 5
@@ -69,15 +70,18 @@ def drain(
     scope = read_scope(tenant=tenant, destination=destination, everything=everything)
     per_second = None if rate is None else read_rate(rate)
     said: dict[str, Any] = {"actor": whoever_this_is() if actor is None else actor, "reason": reason}
+    missing = None
     with session() as ledger:
+        refuse_other_ids(ledger.database, scope)
         if stop:
             found = stop_drain(ledger.database, scope, **said)
         elif per_second is not None:
             found, _ = begin_drain(ledger.database, scope, rate=per_second, **said)
+            missing = told_unknown(ledger.database, scope)
         else:
             found = drain_of_scope(ledger.database, scope)
         try:
-            _tell(found, as_json=as_json)
+            _tell(found, as_json=as_json, unknown=missing)
             if not (stop or no_watch):
                 _watch(ledger.database, scope, found, as_json=as_json)
         except KeyboardInterrupt:
@@ -107,9 +111,9 @@ def _watch(database: Database, scope: PauseScope, found: Drain, *, as_json: bool
         _tell(found, as_json=as_json)
 
 
-def _tell(found: Drain, *, as_json: bool) -> None:
+def _tell(found: Drain, *, as_json: bool, unknown: list[str] | None = None) -> None:
     if as_json:
-        print_json(found.fields())
+        print_json(found.fields() | ({} if unknown is None else {"unknown": unknown}))
     else:
         print(for_people(f"{found.scope.words()}: {_words(found)}"))
     sys.stdout.flush()

@@ -12,10 +12,12 @@ from reminders.cli.printing import for_people, print_json, print_table
 from reminders.cli.session import session
 from reminders.cli.values import json_option, limit_option, read_id
 from reminders.domain.pauses import PauseScope
+from reminders.ledger.database import Database
 from reminders.ledger.pausing import Pause, active_of_scope, pauses, read_scope
 from reminders.ledger.pausing import pause as hold
 from reminders.ledger.pausing import resume as end
 from reminders.ledger.review import read_rate
+from reminders.ledger.scope_known import refuse_other_ids, unknown, words
 
 Decorated = TypeVar("Decorated", bound=Callable[..., Any])
 
@@ -56,10 +58,12 @@ def pause(context: click.Context, /, *, reason: str | None, actor: str | None, a
         raise click.UsageError("Missing option '--reason'.")
     wanted = _scope(scope)
     with session() as ledger:
+        refuse_other_ids(ledger.database, wanted)
         said = hold(ledger.database, wanted, actor=whoever_this_is() if actor is None else actor, reason=reason)
+        missing = told_unknown(ledger.database, wanted)
     if as_json:
         ends = {"open_claims": said.open_claims, "claims_end_at": said.claims_end_at}
-        print_json({**said.pause.fields(), "created": said.created, **ends})
+        print_json({**said.pause.fields(), "created": said.created, **ends, "unknown": missing})
         return
     began = "paused" if said.created else "already paused"
     print(for_people(f"{began}: {wanted.words()}; `reminders resume {said.pause.id}` ends it"))
@@ -117,6 +121,13 @@ def resume(
         else:
             pace = "at once" if per_second is None else f"at {rate}"
             print(for_people(f"resumed: {each.scope.words()}; {each.held:,} held reminders go {pace}"))
+
+
+def told_unknown(database: Database, scope: PauseScope) -> list[str]:
+    """The parts of `scope` that the ledger does not know, after saying so on stderr."""
+    if names := unknown(database, scope):
+        click.echo(for_people(words(scope, names)), err=True)
+    return names
 
 
 def _scope(given: dict[str, Any]) -> PauseScope:

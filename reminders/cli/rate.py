@@ -8,13 +8,14 @@ from typing import Any, TypeVar
 import click
 
 from reminders.cli.dlq_closing import whoever_this_is
-from reminders.cli.pause import actor_option
+from reminders.cli.pause import actor_option, told_unknown
 from reminders.cli.printing import for_people, print_json, print_table
 from reminders.cli.session import session
 from reminders.cli.values import json_option, limit_option
 from reminders.domain.pauses import PauseScope
 from reminders.ledger.pausing import read_scope
 from reminders.ledger.rates import Rate, rates, remove_rate, set_rate
+from reminders.ledger.scope_known import refuse_other_ids
 
 Decorated = TypeVar("Decorated", bound=Callable[..., Any])
 
@@ -65,6 +66,7 @@ def set_(
     """
     wanted = _scope(scope)
     with session() as ledger:
+        refuse_other_ids(ledger.database, wanted)
         made = set_rate(
             ledger.database,
             wanted,
@@ -74,8 +76,9 @@ def set_(
             actor=whoever_this_is() if actor is None else actor,
             reason=reason,
         )
+        missing = told_unknown(ledger.database, wanted)
     if as_json:
-        print_json(made.fields())
+        print_json({**made.fields(), "unknown": missing})
     else:
         print(for_people(f"capped: {wanted.words()}, {_words(made)}"))
 

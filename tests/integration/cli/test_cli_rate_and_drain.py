@@ -133,7 +133,7 @@ def test_wrong_caps_are_refused_in_words(run, stage, arguments, code, told):
 def test_a_drain_is_begun_shown_stopped_and_let_go(run, stage, broker):
     made = [stage.schedule() for _ in range(30)]
     begun = only(run("drain", "--tenant", "acme", "--rate", "1/s", *WHY, "--no-watch", "--json"))
-    assert set(begun) == DRAIN_KEYS
+    assert set(begun) == DRAIN_KEYS | {"unknown"}
     assert (begun["rate"], begun["left"], begun["found"], begun["oldest_age_seconds"] >= 5) == (1.0, 30, 30, True)
     scan(stage, 2)
     (told,) = lines(run("drain", "--list", "--json"))
@@ -233,3 +233,39 @@ def test_an_open_breaker_is_shown_and_reset(run, stage, broker):
     assert "1 open: `reminders destination list`" in run("status").stdout
     assert run("destination", "release", place).exit_code == 0
     assert only(run("destination", "show", place, "--json"))["breaker"] == "closed"
+
+
+@pytest.mark.parametrize(
+    ("command", "unknown"),
+    [
+        (("pause", "--tenant", "acme", "--channel", "webhook"), []),
+        (("pause", "--channel", "nochannel"), ["channel"]),
+        (("pause", "--tenant", "acme", "--kind", "nokind"), ["kind"]),
+        (("rate", "set", "--channel", "nochannel", "--per-second", "1"), ["channel"]),
+        (
+            ("rate", "set", "--destination", "019a2b3c-4d5e-7f60-8a9b-0c1d2e3f4a5b", "--per-second", "1"),
+            ["destination"],
+        ),
+        (("drain", "--tenant", "acne", "--rate", "1/s", "--no-watch"), ["tenant"]),
+        (("drain", "--tenant", "acme", "--rate", "1/s", "--no-watch"), []),
+    ],
+    ids=" ".join,
+)
+def test_a_name_that_nothing_here_has_is_accepted_and_told(run, stage, command, unknown):
+    stage.schedule()
+    said = run(*command, "--reason", "r", "--json")
+    assert (said.exit_code, only(said)["unknown"]) == (0, unknown)
+    assert ("is that what you meant?" in said.stderr) == bool(unknown)
+    for each in unknown:
+        assert each in said.stderr
+
+
+@pytest.mark.parametrize(
+    "command", [("pause",), ("rate", "set", "--per-second", "1"), ("drain", "--rate", "1/s")], ids=" ".join
+)
+def test_a_reminders_id_for_a_destinations_is_refused(run, stage, command):
+    made = stage.schedule()
+    said = run(*command, "--destination", str(made.id), "--reason", "r")
+    assert said.exit_code == 1
+    assert "is the id of a reminder, which goes to destination " in said.stderr
+    assert run("pause", "list").stdout == "Nothing is paused.\n"
