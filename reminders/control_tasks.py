@@ -25,15 +25,15 @@ from reminders.ledger.dispatchers import away
 from reminders.ledger.draining import begin_drain, stop_drain
 from reminders.ledger.pausing import read_ids, read_scope
 from reminders.ledger.review import checked_words, read_rate
+from reminders.ledger.scope_known import refuse_other_ids
 from reminders.ledger.shadow_release import release
 from reminders.ledger.tenant_moves import Moved, Wanted, hand_over, set_mode
-from reminders.operators_word import by_an_operator, known, refusal_logged
+from reminders.operators_word import by_an_operator, known, refusal_logged, scope_told
 from reminders.settings import load
 
 logger = logging.getLogger(__name__)
 
 _refusal_logged = partial(refusal_logged, logger)
-MOST_LISTED = 1_000_000
 _CAPPED = ("tenant", "channel", "destination")
 _DRAINED = ("tenant", "destination")
 MOST_LISTED = 1_000_000
@@ -52,9 +52,11 @@ def rate_set(
     """Cap one of `tenant`, `channel` and `destination`; see `reminders rate set`, whose options these are."""
     with _refusal_logged("set", "rate"):
         cap = {"per_second": per_second, "burst": burst, "concurrent": concurrent}
-        made = rates.set_rate(bootstrap.database(), _capped(scope), **_numbers(cap), actor=actor, reason=reason)
+        wanted, database = _capped(scope), bootstrap.database()
+        refuse_other_ids(database, wanted)
+        made = rates.set_rate(database, wanted, **_numbers(cap), actor=actor, reason=reason)
     logger.info("rate.set id=%s waiting=%d actor=%s", made.id, made.waiting, actor)
-    return made.fields()
+    return {**made.fields(), "unknown": scope_told(logger, database, wanted, actor)}
 
 
 @by_an_operator(name="reminders.rate_remove")
@@ -85,18 +87,22 @@ def drain(
 ) -> dict[str, Any]:
     """Work off what is due at `rate`, or `stop`; see `reminders drain --no-watch`."""
     with _refusal_logged("drain", "hold"):
+        known(scope, _DRAINED)
         if (rate is not None) == checked_flag("stop", stop):
             raise InvalidInput("rate", "or `stop: true` must be given, and not both")
-        wanted = read_scope(**known(scope, _DRAINED), everything=everything)
+        wanted, database = read_scope(**scope, everything=everything), bootstrap.database()
+        refuse_other_ids(database, wanted)
         if rate is None:
-            found, created = stop_drain(bootstrap.database(), wanted, actor=actor, reason=reason), False
+            found, created = stop_drain(database, wanted, actor=actor, reason=reason), False
         else:
-            found, created = begin_drain(bootstrap.database(), wanted, rate=read_rate(rate), actor=actor, reason=reason)
+            found, created = begin_drain(database, wanted, rate=read_rate(rate), actor=actor, reason=reason)
     if rate is None:
         logger.info("hold.drain_stopped id=%s left=%d actor=%s", found.id, found.left, actor)
+        missing = []
     else:
+        missing = scope_told(logger, database, wanted, actor)
         logger.info("hold.draining id=%s left=%d created=%s actor=%s", found.id, found.left, created, actor)
-    return {**found.fields(), "created": created}
+    return {**found.fields(), "created": created, "unknown": missing}
 
 
 @by_an_operator(name="reminders.tenant_mode")

@@ -13,6 +13,7 @@ from functools import partial
 from typing import Any
 
 from reminders import bootstrap
+from reminders.calendar.instants import instant_text
 from reminders.domain.errors import InvalidInput
 from reminders.domain.request import checked_flag
 from reminders.ledger.closing_letters import Answer, discard, redrive, resolve
@@ -20,7 +21,8 @@ from reminders.ledger.pausing import Pause, read_ids, read_scope
 from reminders.ledger.pausing import pause as hold
 from reminders.ledger.pausing import resume as end
 from reminders.ledger.review import FILTERS, LetterFilter, Resolution, checked_words, read_filter, read_rate
-from reminders.operators_word import by_an_operator, known, refusal_logged
+from reminders.ledger.scope_known import refuse_other_ids
+from reminders.operators_word import by_an_operator, known, refusal_logged, scope_told
 
 logger = logging.getLogger(__name__)
 
@@ -104,9 +106,17 @@ def pause(*, actor: str, reason: str, everything: bool = False, **scope: Any) ->
     """
     with _refusal_logged("pause", "hold"):
         wanted = read_scope(**known(scope, _SCOPE), everything=everything)
-        said = hold(bootstrap.database(), wanted, actor=actor, reason=reason)
+        database = bootstrap.database()
+        refuse_other_ids(database, wanted)
+        said = hold(database, wanted, actor=actor, reason=reason)
     logger.info("hold.paused id=%s open_claims=%d actor=%s", said.pause.id, said.open_claims, actor)
-    return {**said.pause.fields(), "created": said.created, "open_claims": said.open_claims}
+    return {
+        **said.pause.fields(),
+        "created": said.created,
+        "open_claims": said.open_claims,
+        "claims_end_at": None if said.claims_end_at is None else instant_text(said.claims_end_at),
+        "unknown": scope_told(logger, database, wanted, actor),
+    }
 
 
 @by_an_operator(name="reminders.resume")

@@ -33,7 +33,7 @@ _OPEN = """(SELECT COALESCE(array_agg(l.virtualtransaction), '{}') FROM pg_locks
 BEFORE_ALL = str(UUID(int=0))
 
 # What ended before this has been over for as long as its tenant has things kept; `age` is how long others have.
-_CUTOFF = f"""COALESCE((SELECT :cutoff + make_interval(secs => :age - {bounded('p.keep')}) FROM {{s}}.retention_policies p
+_CUTOFF = f"""COALESCE((SELECT :cutoff + make_interval(secs => :age - {bounded("p.keep")}) FROM {{s}}.retention_policies p
                              WHERE p.tenant_id = r.tenant_id AND p.about = 'reminders'), :cutoff)"""
 
 # Of what is over: no person has yet to decide about it, and none has lately.

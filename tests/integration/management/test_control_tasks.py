@@ -16,6 +16,7 @@ LOGGER = control_tasks.logger.name
 
 
 def test_a_cap_is_set_listed_and_removed(stage, run):
+    stage.schedule()
     made, line = run("rate_set", tenant="acme", per_second=5, burst=2, concurrent=3)
     assert (made["tenant_id"], made["per_second"], made["burst"], made["concurrent"]) == ("acme", 5.0, 2, 3)
     assert line == f"rate.set id={made['id']} waiting=0 actor=ada"
@@ -124,7 +125,7 @@ NAMES = ["rate_set", "rate_list", "rate_remove", "drain", "tenant_mode", "handov
 def test_each_needs_who_and_why_and_is_not_said_again_when_its_worker_dies(stage, name):
     task = app.tasks[f"reminders.{name}"]
     for given in ({"actor": "ada"}, {"reason": "r"}):
-        with pytest.raises(TypeError, match=r"actor|reason"):
+        with pytest.raises(InvalidInput, match=r"actor|reason"):
             task(**given)
     assert task.acks_late is False
     assert app.amqp.router.route({}, task.name)["queue"].name == "maintenance"

@@ -118,7 +118,7 @@ def test_what_is_not_said_plainly_is_refused_in_one_line_that_repeats_no_address
 def test_each_needs_who_and_why_and_is_not_said_again_when_its_worker_dies(stage, name):
     task = app.tasks[f"reminders.{name}"]
     for given in ({"actor": "ada"}, {"reason": "r"}):
-        with pytest.raises(TypeError, match=r"actor|reason"):
+        with pytest.raises(InvalidInput, match=r"actor|reason"):
             task(**given)
     assert task.acks_late is False
     assert app.amqp.router.route({}, task.name)["queue"].name == "maintenance"
