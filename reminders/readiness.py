@@ -28,7 +28,7 @@ from reminders.ledger.database import Database
 from reminders.ledger.schema_version import require_head
 from reminders.log_lines import before_set_up, set_up_log
 from reminders.operate.doctor.check import Finding, first_line
-from reminders.operate.doctor.start import fatal_of_broker, fatal_of_ledger
+from reminders.operate.doctor.start import fatal_of_ledger, of_broker
 from reminders.settings import Settings, load
 from reminders.supervised import hold_on
 
@@ -98,9 +98,11 @@ def refuse_ledger(settings: Settings) -> None:
 def refuse_broker(settings: Settings) -> None:
     """Raise `SettingsError` for what is fatal about Redis, `BrokerAway` if it does not answer."""
     try:
-        findings = fatal_of_broker(settings)
+        findings, told = of_broker(settings)
     except BrokerAway as error:
         raise BrokerAway(f"Redis does not answer: {error}") from error
+    for each in told:
+        logger.warning("readiness.doubtful: %s: %s. %s", each.check.name, each.found, each.check.remedy)
     refuse(findings)
 
 

@@ -9,11 +9,12 @@ from typing import Any
 import redis
 
 from reminders.broker.link import Link
-from reminders.broker.presence import Presence, ask, living
-from reminders.celery_options import CLIENT_NAME
+from reminders.broker.presence import Presence, ask, ask_dispatchers, living, living_dispatchers
+from reminders.celery_options import CLIENT_NAME, KEY_PREFIX
 from reminders.settings import Settings
 
 _OURS = re.compile(rf"{CLIENT_NAME}(?:/(\d+))?")
+NO_KEY = KEY_PREFIX + "never_set"
 _CONSUMES = frozenset({"brpop", "blpop", "brpoplpush", "blmove", "blmpop", "subscribe", "psubscribe"})
 
 
@@ -48,6 +49,10 @@ class BrokerFacts:
     connected: tuple[Connected, ...] | None
     """None where the server does not show them."""
     workers: tuple[Presence, ...]
+    refuses_writes: str | None
+    """What the server answers to a write; None if it takes it."""
+    dispatchers: tuple[str, ...]
+    """Those whose workers have spoken here of late."""
 
 
 def read_broker(settings: Settings) -> BrokerFacts:
@@ -59,7 +64,10 @@ def read_broker(settings: Settings) -> BrokerFacts:
             with client.pipeline(transaction=False) as pipe:
                 ask(pipe)
                 workers = living(pipe.execute())
+                ask_dispatchers(pipe)
+                dispatchers = living_dispatchers(pipe.execute())
             save, timeout = _configured(client, "save"), _configured(client, "timeout")
+            refuses_writes = _refuses_writes(client)
             connected = _connected(client, _database(client))
     finally:
         link.close()
@@ -77,7 +85,18 @@ def read_broker(settings: Settings) -> BrokerFacts:
         int(info.get("maxclients", 0)),
         connected,
         tuple(workers),
+        refuses_writes,
+        tuple(dispatchers),
     )
+
+
+def _refuses_writes(client: redis.Redis) -> str | None:
+    # A key that is not there is not set: nothing changes, whether the server takes writes or not.
+    try:
+        client.set(NO_KEY, "", xx=True)
+    except redis.ResponseError as error:
+        return str(error)
+    return None
 
 
 def _configured(client: redis.Redis, name: str) -> str | None:

@@ -11,8 +11,11 @@ import redis
 
 from reminders.broker.link import Link
 from reminders.celery_options import DELIVERY_QUEUES, KEY_PREFIX
+from reminders.domain.tenants import MAIN
 
 KEY = KEY_PREFIX + "workers"
+DISPATCHERS_KEY = KEY_PREFIX + "dispatchers"
+"""Of whose workers speak here: an older release cannot read a worker's own words if there are more of them."""
 DROPPED_KEY = KEY_PREFIX + "dropped_by_name"
 COUNTED_KEY = KEY_PREFIX + "counted"
 """What processes count besides, by the names of `reminders.pipeline.tally`."""
@@ -47,11 +50,12 @@ def announce(
     dropped: Mapping[str, int] | None = None,
     counted: Mapping[str, int] | None = None,
     progress_age: float = 0.0,
+    dispatcher: str = MAIN,
 ) -> None:
     """Say that this worker is alive, by the broker's clock; add `dropped` messages, and what it has `counted` besides, to the
     common counts by name.
 
-    `instead_of` is what it said before, if that has changed; `progress_age` is for how many seconds it has not got on. Raises
+    `dispatcher` is whose worker it is; `instead_of` is what it said before, if that has changed; `progress_age` is for how many seconds it has not got on. Raises
     `BrokerAway`.
     """
     with link.redis() as client:
@@ -59,6 +63,8 @@ def announce(
         with client.pipeline(transaction=False) as pipe:
             pipe.zadd(KEY, {_encode(presence): now})
             pipe.zremrangebyscore(KEY, "-inf", now - 60 * SILENT_AFTER)
+            pipe.zadd(DISPATCHERS_KEY, {dispatcher: now})
+            pipe.zremrangebyscore(DISPATCHERS_KEY, "-inf", now - 60 * SILENT_AFTER)
             if instead_of is not None and instead_of != presence:
                 pipe.zrem(KEY, _encode(instead_of))
             for name, count in (dropped or {}).items():
@@ -80,6 +86,19 @@ def living(replies: Sequence[Any]) -> list[Presence]:
     (seconds, microseconds), rows = replies
     oldest = _instant((seconds, microseconds)) - SILENT_AFTER
     return [_decode(member) for member, seen in rows if seen >= oldest]
+
+
+def ask_dispatchers(pipe: redis.client.Pipeline) -> None:
+    """Add to `pipe` what `living_dispatchers` needs: two replies."""
+    pipe.time()
+    pipe.zrange(DISPATCHERS_KEY, 0, -1, withscores=True)
+
+
+def living_dispatchers(replies: Sequence[Any]) -> list[str]:
+    """The dispatchers whose workers speak here, by the two replies that `ask_dispatchers` asked for."""
+    time, rows = replies
+    oldest = _instant(time) - SILENT_AFTER
+    return sorted(member.decode(errors="replace") for member, seen in rows if seen >= oldest)
 
 
 def _instant(time: Any) -> float:

@@ -101,6 +101,7 @@ class _Watch:
                 dropped=dropped,
                 counted=counted,
                 progress_age=self._progress.age(),
+                dispatcher=self._settings.dispatcher,
             )
             self._announced = presence
         except BrokerAway:

@@ -18,6 +18,11 @@ SETTINGS = (
     "default_transaction_read_only",
     "default_transaction_isolation",
     "statement_timeout",
+    "transaction_timeout",
+    "idle_in_transaction_session_timeout",
+    "idle_session_timeout",
+    "lock_timeout",
+    "synchronous_standby_names",
     "server_encoding",
     "autovacuum",
     "track_counts",
@@ -25,18 +30,19 @@ SETTINGS = (
     "superuser_reserved_connections",
     "reserved_connections",
 )
-"""The settings that are looked at, as they hold for our own sessions."""
+"""The settings that are looked at, as our own sessions begin with them. Some are newer than the oldest Postgres."""
 
 _TURNS = 3
 SESSION = Statement("server_session", "SELECT pg_backend_pid()", {})
 CLOCK = Statement("server_clock", "SELECT extract(epoch FROM clock_timestamp())::float8", {})
 
-# Sessions of other roles show no more than whose they are, unless ours may see everything. What has a role and a database is a
+# Sessions of other roles show no more than whose they are, unless ours may see everything; so a standby counts as synchronous unless it
+# says otherwise. What has a role and a database is a
 # client; that of a standby has no database.
 SERVER = Statement(
     "server_facts",
     """
-SELECT (SELECT json_object_agg(name, setting) FROM pg_settings WHERE name = ANY(:names)),
+SELECT (SELECT json_object_agg(name, reset_val) FROM pg_settings WHERE name = ANY(:names)),
        pg_is_in_recovery(),
        (SELECT count(*) FROM pg_stat_activity WHERE usesysid IS NOT NULL AND datid IS NOT NULL),
        (SELECT count(*) FROM pg_stat_activity WHERE usesysid IS NOT NULL AND datid IS NOT NULL
@@ -44,7 +50,7 @@ SELECT (SELECT json_object_agg(name, setting) FROM pg_settings WHERE name = ANY(
        (SELECT rolconnlimit FROM pg_roles WHERE rolname = current_user),
        (SELECT datconnlimit FROM pg_database WHERE datname = current_database()),
        (SELECT count(*) FROM pg_stat_replication),
-       (SELECT count(*) FROM pg_stat_replication WHERE sync_state IN ('sync', 'quorum')),
+       (SELECT count(*) FROM pg_stat_replication WHERE COALESCE(sync_state, 'sync') IN ('sync', 'quorum')),
        (SELECT json_build_array(extract(epoch FROM clock_timestamp() - xact_start), 'process ' || pid || ' (' || COALESCE(NULLIF(application_name, ''), 'no name') || ')')
         FROM pg_stat_activity WHERE datname = current_database() AND pid <> pg_backend_pid() AND xact_start IS NOT NULL
           AND backend_type = 'client backend' ORDER BY xact_start LIMIT 1),

@@ -21,12 +21,23 @@ TABLES = Statement(
 SELECT c.relname, c.relkind = 'p', COALESCE(c.reloptions, '{}'),
        concat(CASE WHEN has_table_privilege(c.oid, 'SELECT') THEN 'r' END, CASE WHEN has_table_privilege(c.oid, 'INSERT') THEN 'a' END,
               CASE WHEN has_table_privilege(c.oid, 'UPDATE') THEN 'w' END, CASE WHEN has_table_privilege(c.oid, 'DELETE') THEN 'd' END),
-       pg_has_role(c.relowner, 'USAGE'),
+       pg_has_role(c.relowner, 'USAGE'), c.relpersistence = 'p',
        COALESCE(s.n_live_tup, 0), COALESCE(s.n_dead_tup, 0),
        extract(epoch FROM clock_timestamp() - GREATEST(s.last_autovacuum, s.last_vacuum))::float8
 FROM pg_class c LEFT JOIN pg_stat_user_tables s ON s.relid = c.oid
 WHERE c.relnamespace = to_regnamespace('{s}') AND c.relkind IN ('r', 'p')
 ORDER BY c.relname
+""",
+    {},
+)
+
+INDEXES = Statement(
+    "index_facts",
+    """
+SELECT i.relname, x.indisvalid AND x.indisready AND x.indislive, x.indisunique
+FROM pg_index x JOIN pg_class i ON i.oid = x.indexrelid JOIN pg_class t ON t.oid = x.indrelid
+WHERE t.relnamespace = to_regnamespace('{s}') AND NOT t.relispartition AND t.relkind IN ('r', 'p')
+ORDER BY i.relname
 """,
     {},
 )
@@ -63,6 +74,8 @@ class Table:
     rights: str
     ours: bool
     """Whether our role owns it."""
+    logged: bool
+    """Whether a crash leaves its rows."""
     live: int
     dead: int
     vacuumed_ago: float | None
@@ -70,10 +83,19 @@ class Table:
 
 
 @dataclass(frozen=True, slots=True)
+class Index:
+    """One index. An invalid one is kept up, or not even that, and nobody looks into it."""
+
+    valid: bool
+    unique: bool
+
+
+@dataclass(frozen=True, slots=True)
 class TableFacts:
     """The tables, and what our role may do in the schema. Asking takes no right to them."""
 
     tables: Mapping[str, Table]
+    indexes: Mapping[str, Index]
     may_use: bool
     may_create: bool
     closed_functions: tuple[str, ...]
@@ -101,13 +123,14 @@ def read_tables(database: Database) -> TableFacts:
     """Ask about the tables. Raises `DATABASE_AWAY`."""
     with database.transaction() as connection:
         rows = fetch(connection, database.schema, TABLES)
+        indexes = {name: Index(valid, unique) for name, valid, unique in fetch(connection, database.schema, INDEXES)}
         ((may_use, may_create, closed),) = fetch(connection, database.schema, RIGHTS)
     tables = {
         name: Table(partitioned, dict(option.split("=", 1) for option in options), *rest)
         for name, partitioned, options, *rest in rows
         if name != VERSION_TABLE
     }
-    return TableFacts(tables, may_use, may_create, tuple(closed))
+    return TableFacts(tables, indexes, may_use, may_create, tuple(closed))
 
 
 def read_rows(database: Database) -> RowFacts:

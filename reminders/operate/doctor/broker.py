@@ -42,6 +42,18 @@ def _replica(broker: Broker) -> str | None:
     return "the server is a replica" if broker.facts.replica else None
 
 
+def _refuses(broker: Broker) -> str | None:
+    return None if broker.facts.replica else broker.facts.refuses_writes
+
+
+def _dispatchers(broker: Broker) -> str | None:
+    own, others = (
+        broker.settings.dispatcher,
+        [name for name in broker.facts.dispatchers if name != broker.settings.dispatcher],
+    )
+    return f"workers of dispatcher {listed(others)} speak here, and this is {own}" if others else None
+
+
 def _evicts(broker: Broker) -> str | None:
     facts = broker.facts
     return f"maxmemory-policy is {facts.policy}" if facts.policy != "noeviction" else None
@@ -118,6 +130,21 @@ BROKER: tuple[Check[Broker], ...] = (
         "Point `REDIS_URL` at the primary, or at a name that follows a failover.",
         _replica,
         at_start=True,
+    ),
+    Check(
+        "redis_refuses_writes",
+        "fatal",
+        "It takes writes: nothing is published otherwise, and no worker can say that it is there.",
+        "Mend what it says: enough replicas for `min-replicas-to-write` (0 asks for none), room for its snapshots and append-only file, "
+        "memory (`maxmemory`), or rights of the user of `REDIS_URL`.",
+        _refuses,
+    ),
+    Check(
+        "redis_of_two_dispatchers",
+        "warning",
+        "Workers of one dispatcher alone use this database: those of another take its messages, and may claim none of them.",
+        "Give each installation a Redis, or a database number, of its own (`redis://host/1`); or the same `REMINDERS_DISPATCHER`.",
+        _dispatchers,
     ),
     Check(
         "redis_evicts",

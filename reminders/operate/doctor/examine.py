@@ -8,7 +8,7 @@ from dataclasses import dataclass, field, replace
 from threading import Event
 from typing import Any
 
-from psycopg2.errors import InsufficientPrivilege
+from psycopg2.errors import InsufficientPrivilege, UndefinedColumn, UndefinedTable
 from sqlalchemy.exc import DBAPIError
 
 from reminders.broker.facts import BrokerFacts, read_broker
@@ -26,7 +26,9 @@ from reminders.operate.doctor.procfile import PROCFILE, Procfile
 from reminders.operate.doctor.reach import POSTGRES_REACHED, REDIS_REACHED, SCHEMA, SETTINGS_REFUSED, Schema
 from reminders.operate.doctor.server import SERVER, Postgres
 from reminders.operate.doctor.settings import SETTINGS, Configured
+from reminders.operate.doctor.structure import STRUCTURE
 from reminders.operate.doctor.tables import PARTITIONS, TABLES
+from reminders.operate.doctor.timeouts import TIMEOUTS
 from reminders.settings import Secret, Settings
 
 
@@ -51,7 +53,9 @@ CHECKS: tuple[Check[Any], ...] = (
     POSTGRES_REACHED,
     *SCHEMA,
     *SERVER,
+    *TIMEOUTS,
     *TABLES,
+    *STRUCTURE,
     *PARTITIONS,
     REDIS_REACHED,
     *BROKER,
@@ -137,15 +141,20 @@ def diagnose(installation: Installation) -> Diagnosis:
     if asked.schema is not None:
         make(SCHEMA, asked.schema)
     if asked.server is not None:
-        make(SERVER, Postgres(asked.server, len(workers) or LINES_BY_DEFAULT + settings.processes, installation.pool))
+        postgres = Postgres(asked.server, len(workers) or LINES_BY_DEFAULT + settings.processes, installation.pool)
+        make(SERVER, postgres)
+        make(TIMEOUTS, postgres)
     if asked.tables is not None:
         make(TABLES, asked.tables)
+        if asked.schema is not None and asked.schema.standing == asked.schema.head:
+            make(STRUCTURE, asked.tables)
     if rows is not None:
         make(PARTITIONS, rows)
     make([REDIS_REACHED], broker_away)
     if broker is not None:
         make(BROKER, Broker(broker, settings))
-    if broker is not None and rows is not None:
+    # Where nobody can say that they are there, nobody is missing.
+    if broker is not None and rows is not None and broker.refuses_writes is None:
         make(LINES, Lines(workers, rows.tick_age, settings.scan_every))
     if installation.procfile is not None:
         make(PROCFILE, installation.procfile)
@@ -176,8 +185,8 @@ def _ask_postgres(installation: Installation) -> _Asked:
             asked.tables = read_tables(one)
         if asked.schema is not None and asked.schema.reached:
             asked.rows = read_rows(one)
-    except (InsufficientPrivilege, LockNotAvailable):
-        pass  # `rights_pipeline` tells which are lacking; what a migration has locked is not looked at
+    except (InsufficientPrivilege, LockNotAvailable, UndefinedTable, UndefinedColumn):
+        pass  # other checks tell which rights or tables are lacking; what a migration has locked is not looked at
     except DATABASE_AWAY as error:
         asked.away = first_line(error)
     finally:

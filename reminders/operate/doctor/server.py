@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass
 
 from reminders.ledger.server_facts import ServerFacts
@@ -14,8 +15,8 @@ WRONG_CLOCK = 60.0
 """Seconds between two clocks: worth a word, and too much. A tick is dropped when it is a period old by a worker's clock, and
 receivers refuse signatures that are five minutes old."""
 OLD_TRANSACTION = 600.0
-SHORTEST_STATEMENT = 30_000
-"""Milliseconds that a statement must be left."""
+_SO_MANY = re.compile(r"(?:(?:FIRST|ANY)\s+)?(\d+)\s*\(", re.IGNORECASE)
+"""Of `synchronous_standby_names`: how many of the names commits wait for."""
 MOSTLY = 0.8
 """Share of a limit that may be in use."""
 
@@ -88,9 +89,15 @@ def _isolation(postgres: Postgres) -> str | None:
     return None if isolation == "read committed" else f"default_transaction_isolation is {isolation}"
 
 
-def _statement_timeout(postgres: Postgres) -> str | None:
-    timeout = int(postgres.setting("statement_timeout"))
-    return f"statement_timeout is {timeout:,} ms" if 0 < timeout < SHORTEST_STATEMENT else None
+def _no_standby(postgres: Postgres) -> str | None:
+    names, facts = postgres.setting("synchronous_standby_names").strip(), postgres.facts
+    if not names or facts.standby or postgres.setting("synchronous_commit") in {"off", "local"}:
+        return None
+    number = _SO_MANY.match(names)
+    wanted = int(number[1]) if number else 1
+    if facts.synchronous_replicas >= wanted:
+        return None
+    return f"synchronous_standby_names is {names!r}: commits wait for {wanted}, {facts.synchronous_replicas} follow synchronously"
 
 
 def _skew(postgres: Postgres) -> str | None:
@@ -190,6 +197,13 @@ SERVER: tuple[Check[Postgres], ...] = (
         _not_to_standbys,
     ),
     Check(
+        "postgres_standby_away",
+        "fatal",
+        "As many standbys follow as commits wait for: without them no commit returns, and nothing is claimed.",
+        "Start the standby; or, if it is gone for good, take it out of `synchronous_standby_names`, then `SELECT pg_reload_conf()`.",
+        _no_standby,
+    ),
+    Check(
         "postgres_encoding",
         "fatal",
         "The database's encoding is UTF8: names, references and templates are any text.",
@@ -203,13 +217,6 @@ SERVER: tuple[Check[Postgres], ...] = (
         "Sessions are `read committed` by default, as every statement of ours expects.",
         "`ALTER ROLE ... RESET default_transaction_isolation`, or the same for the database or the system.",
         _isolation,
-    ),
-    Check(
-        "postgres_statement_timeout",
-        "warning",
-        f"Statements have {SHORTEST_STATEMENT / 1000:g} s at least: a look or a purge that is cut off begins again for ever.",
-        "`ALTER ROLE ... SET statement_timeout = 0` for the role of the workers.",
-        _statement_timeout,
     ),
     Check(
         "clock_skew",

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
@@ -42,7 +43,11 @@ class Configured:
 
 def _secrets(settings: Settings) -> dict[str, str]:
     """What is secret and made up by somebody, by setting."""
-    found = {"REMINDERS_WEBHOOK_SECRET": settings.webhook_secret, "REMINDERS_FLOWER_AUTH": settings.flower_auth}
+    found = {
+        "REMINDERS_WEBHOOK_SECRET": settings.webhook_secret,
+        "REMINDERS_FLOWER_AUTH": settings.flower_auth,
+        "REMINDERS_METRICS_TOKEN": settings.metrics_token,
+    }
     texts = {name: secret.reveal() for name, secret in found.items() if secret is not None}
     if (auth := texts.get("REMINDERS_FLOWER_AUTH")) is not None:
         texts["REMINDERS_FLOWER_AUTH"] = auth.partition(":")[2]
@@ -56,7 +61,7 @@ def _weak(configured: Configured) -> str | None:
 
 def _is_weak(name: str, text: str) -> bool:
     # A password for people may be shorter.
-    least = LEAST_CHARACTERS if name == "REMINDERS_WEBHOOK_SECRET" else LEAST_CHARACTERS // 2
+    least = LEAST_CHARACTERS // 2 if name == "REMINDERS_FLOWER_AUTH" else LEAST_CHARACTERS
     return len(set(text)) < least or _PLACEHOLDER.search(text) is not None
 
 
@@ -127,6 +132,13 @@ def _tls(configured: Configured) -> str | None:
     return None
 
 
+def _reconcile(configured: Configured) -> str | None:
+    path = configured.settings.reconcile
+    if path is None or (path.is_file() and os.access(path, os.R_OK)):
+        return None
+    return f"REMINDERS_RECONCILE is {str(path)!r}, which is {'not readable' if path.is_file() else 'no file'} here"
+
+
 def _redelivery(configured: Configured) -> str | None:
     s = configured.settings
     if s.redeliver <= s.visibility:
@@ -173,8 +185,8 @@ SETTINGS: tuple[Check[Configured], ...] = (
     Check(
         "secret_weak",
         "warning",
-        f"`REMINDERS_WEBHOOK_SECRET` and the password of `REMINDERS_FLOWER_AUTH` are random, the secret of {LEAST_CHARACTERS} different characters at least.",
-        "Make a new one: `python -c 'import secrets; print(secrets.token_urlsafe(32))'`. Receivers need the new signing secret too.",
+        f"`REMINDERS_WEBHOOK_SECRET`, `REMINDERS_METRICS_TOKEN` and the password of `REMINDERS_FLOWER_AUTH` are random, secret and token of {LEAST_CHARACTERS} different characters at least.",
+        "Make a new one: `python -c 'import secrets; print(secrets.token_urlsafe(32))'`. Receivers need the new signing secret too, and whoever scrapes the token.",
         _weak,
     ),
     Check(
@@ -225,6 +237,13 @@ SETTINGS: tuple[Check[Configured], ...] = (
         "`REMINDERS_FLOWER_AUTH` is set, or the line `web` is not run.",
         "Set it to `user:password`.",
         _flower,
+    ),
+    Check(
+        "reconcile_unreadable",
+        "warning",
+        "The configuration that `REMINDERS_RECONCILE` names can be read: without it no settlement file is worked on.",
+        "Put the file there, on every host with a `maintenance` worker, or correct the path.",
+        _reconcile,
     ),
     Check(
         "redis_certificate_unchecked",

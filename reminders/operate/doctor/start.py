@@ -14,6 +14,9 @@ from reminders.operate.doctor.server import SERVER, Postgres
 from reminders.operate.doctor.tables import TABLES
 from reminders.settings import Settings
 
+TOLD = ("redis_of_two_dispatchers",)
+"""Checks of Redis that stop no process: what they find is mostly a deploy that has just gone wrong."""
+
 
 def fatal_of_ledger(settings: Settings) -> list[Finding]:
     """What is fatal about Postgres and the ledger's tables, accepted or not. Raises `DATABASE_AWAY`."""
@@ -28,9 +31,11 @@ def fatal_of_ledger(settings: Settings) -> list[Finding]:
         database.close()
 
 
-def fatal_of_broker(settings: Settings) -> list[Finding]:
-    """What is fatal about Redis, accepted or not. Raises `BrokerAway`."""
-    return _fatal(BROKER, Broker(read_broker(settings), settings), settings)
+def of_broker(settings: Settings) -> tuple[list[Finding], list[Finding]]:
+    """What is fatal about Redis, accepted or not; and what a process says and starts with. Raises `BrokerAway`."""
+    facts = Broker(read_broker(settings), settings)
+    told = [check for check in BROKER if check.name in TOLD]
+    return _fatal(BROKER, facts, settings), look(told, facts, settings.accept)
 
 
 def _fatal(checks: Sequence[Check[Facts]], facts: Facts, settings: Settings) -> list[Finding]:

@@ -93,6 +93,11 @@ def _partition_rights(facts: TableFacts) -> str | None:
     return None if facts.may_create else "our role may not create tables in the schema"
 
 
+def _unlogged(facts: TableFacts) -> str | None:
+    unlogged = [name for name, table in facts.tables.items() if not table.logged]
+    return f"unlogged: {listed(unlogged)}" if unlogged else None
+
+
 def _vacuum_of_table(facts: TableFacts) -> str | None:
     off = [
         name for name, table in facts.tables.items() if table.options.get("autovacuum_enabled", "on").lower() not in _ON
@@ -154,6 +159,14 @@ TABLES: tuple[Check[TableFacts], ...] = (
         "It may make the months of `delivery_attempts`, or somebody else does.",
         "Let it be a member of the role that owns the tables, with CREATE on the schema; or run `reminders migrate` as that role once a month.",
         _partition_rights,
+    ),
+    Check(
+        "tables_unlogged",
+        "fatal",
+        "Every table is logged: a crash of Postgres empties one that is not, and no standby has it (G2, G3).",
+        "`ALTER TABLE ... SET LOGGED`.",
+        _unlogged,
+        at_start=True,
     ),
     Check(
         "autovacuum_off_for_table",

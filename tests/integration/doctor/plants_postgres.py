@@ -21,15 +21,15 @@ from reminders.settings import Secret
 UUID = "01900000-0000-7000-8000-000000000001"
 
 
-def system(name: str, value: str) -> Plant:
-    """A setting of the whole server."""
+def system(name: str, value: str, right: str = "on") -> Plant:
+    """A setting of the whole server; `right` is what it is reset to."""
 
     def plant(scene: Scene) -> Iterator[None]:
         scene.sql(f"ALTER SYSTEM SET {name} = {value}")
-        reload(scene, name, value)
+        reload(scene, name, value.strip("'"))
         yield
         scene.sql(f"ALTER SYSTEM RESET {name}")
-        reload(scene, name, "on")
+        reload(scene, name, right)
 
     return plant
 
@@ -117,6 +117,29 @@ def standby_that_lags(scene: Scene) -> Iterator[None]:
         with standby.cursor() as cursor:
             cursor.start_replication(start_lsn=scene.sql("SELECT pg_current_wal_lsn()")[0][0])
         yield
+
+
+def without(kind: str, name: str, other: str) -> Plant:
+    """As if it had been dropped."""
+    return sql(f"ALTER {kind} reminders.{name} RENAME TO {other}", f"ALTER {kind} reminders.{other} RENAME TO {name}")
+
+
+def without_index(name: str) -> Plant:
+    def plant(scene: Scene) -> Iterator[None]:
+        ((made,),) = scene.sql("SELECT pg_get_indexdef(%s::regclass)", f"reminders.{name}")
+        scene.sql(f"DROP INDEX reminders.{name}")
+        yield
+        scene.sql(made)
+
+    return plant
+
+
+def invalid_index(scene: Scene) -> Iterator[None]:
+    """As a CREATE INDEX CONCURRENTLY leaves it that was cut off."""
+    change = "UPDATE pg_index SET indisvalid = {} WHERE indexrelid = 'reminders.due_wake'::regclass"
+    scene.sql(change.format("false"))
+    yield
+    scene.sql(change.format("true"))
 
 
 def other_encoding(scene: Scene) -> Iterator[None]:
@@ -225,6 +248,15 @@ POSTGRES: dict[str, tuple[Plant, set[str]]] = {
     "postgres_full_page_writes": (system("full_page_writes", "off"), set()),
     "postgres_synchronous_commit": (of_database("synchronous_commit", "off"), set()),
     "postgres_asynchronous_standby": (standby_that_lags, set()),
+    "postgres_standby_away": (system("synchronous_standby_names", "'gone'", ""), set()),
+    "postgres_transaction_timeout": (of_database("idle_in_transaction_session_timeout", "'10s'"), set()),
+    "postgres_idle_timeout": (of_database("idle_session_timeout", "'30s'"), set()),
+    "postgres_lock_timeout": (of_database("lock_timeout", "'900ms'"), set()),
+    "tables_unlogged": (sql("ALTER TABLE reminders.due SET UNLOGGED", "ALTER TABLE reminders.due SET LOGGED"), set()),
+    "table_missing": (without("TABLE", "notices", "notices_before"), set()),
+    "unique_index_missing": (without_index("dead_letters_one_open"), set()),
+    "index_missing": (without_index("due_in_flight"), set()),
+    "index_invalid": (invalid_index, set()),
     "postgres_encoding": (other_encoding, {"schema_behind"}),
     "postgres_isolation": (of_database("default_transaction_isolation", "'repeatable read'"), set()),
     "postgres_statement_timeout": (of_database("statement_timeout", "'29s'"), set()),
@@ -256,3 +288,11 @@ POSTGRES: dict[str, tuple[Plant, set[str]]] = {
     "attempts_in_default": (old_attempt, set()),
 }
 """By the name of the check that must find it; and what follows from it besides."""
+
+OTHER_FORMS: dict[str, list[Plant]] = {
+    "table_missing": [without("TABLE", "ticks", "ticks_before"), without("TABLE", "due", "due_before")],
+    "unique_index_missing": [without_index("reminders_identity_key")],
+    "index_missing": [without_index("due_wake")],
+    "postgres_standby_away": [system("synchronous_standby_names", "'ANY 2 (a, b)'", "")],
+    "postgres_transaction_timeout": [of_database("transaction_timeout", "'50ms'")],
+}

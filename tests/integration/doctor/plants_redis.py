@@ -97,11 +97,43 @@ def closed_client_list(scene: Scene) -> Iterator[None]:
     scene.redis.execute_command("ACL", "DELUSER", "limited")
 
 
+def refuses_writes(*wrong: tuple[str, str]) -> Plant:
+    def plant(scene: Scene) -> Iterator[None]:
+        scene.silent = True
+        before = {name: next(iter(scene.redis.config_get(name).values())) for name, _ in wrong}
+        for name, value in wrong:
+            scene.redis.config_set(name, value)
+        yield
+        for name, value in before.items():
+            scene.redis.config_set(name, value)
+        scene.silent = False
+
+    return plant
+
+
+def read_only_user(scene: Scene) -> Iterator[None]:
+    scene.silent = True
+    scene.redis.execute_command("ACL", "SETUSER", "reader", "on", ">reader", "~*", "&*", "+@all", "-set")
+    url = urlsplit(scene.installation.settings.redis_url.reveal())
+    scene.change(redis_url=Secret(f"redis://reader:reader@{url.hostname}:{url.port}/0"))
+    yield
+    scene.redis.execute_command("ACL", "DELUSER", "reader")
+    scene.silent = False
+
+
+def two_dispatchers(scene: Scene) -> Iterator[None]:
+    scene.dispatchers = ["green", "main"]
+    yield
+    scene.dispatchers = ["main"]
+
+
 REDIS: dict[str, tuple[Plant, set[str]]] = {
     "redis_unreachable": (settings(redis_url=Secret("redis://:very-secret-word@127.0.0.1:1/0")), set()),
     "redis_too_old": (constant(broker, "OLDEST_REDIS", (99, 0)), set()),
     "redis_untested": (constant(broker, "NEWEST_REDIS", 1), set()),
     "redis_replica": (replica, set()),
+    "redis_refuses_writes": (refuses_writes(("min-replicas-to-write", "1")), set()),
+    "redis_of_two_dispatchers": (two_dispatchers, set()),
     "redis_evicts": (configured("maxmemory-policy", "allkeys-lru", "noeviction"), set()),
     "redis_evicted": (evicted, set()),
     "redis_memory": (nearly_full, set()),
@@ -113,3 +145,5 @@ REDIS: dict[str, tuple[Plant, set[str]]] = {
     "redis_clients_hidden": (closed_client_list, set()),
 }
 """By the name of the check that must find it; and what follows from it besides."""
+
+OTHER_FORMS: dict[str, list[Plant]] = {"redis_refuses_writes": [read_only_user]}

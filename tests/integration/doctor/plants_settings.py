@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from pathlib import Path
 from unittest.mock import patch
 
 from integration.doctor.scene import STRONG, Scene
@@ -114,6 +115,7 @@ SETTINGS: dict[str, tuple[Plant, set[str]]] = {
     "secrets_missing": (only_log, set()),
     "private_destinations": (settings(allow_private=True), set()),
     "flower_password_missing": (settings(flower_auth=None), set()),
+    "reconcile_unreadable": (settings(reconcile=Path("nowhere/reconcile.toml")), set()),
     "redis_certificate_unchecked": (unchecked_certificate, {"redis_unreachable"}),
     "queue_unserved": (lines("scan", "deliver", "alone", "maintenance"), set()),
     "maintenance_unserved": (lines("scan", "deliver", "alone", "retry"), set()),
@@ -134,6 +136,7 @@ OTHER_FORMS: dict[str, list[Plant]] = {
         settings(webhook_secret=Secret("change-me-" + STRONG)),
         settings(flower_auth=Secret("operator:password")),
         settings(flower_auth=Secret("operator:aaaaaaaaaa")),
+        settings(metrics_token=Secret("a" * 24)),
     ],
     "beat_silent": [no_beat_ever],
     "library_unsupported": [library("alembic", None)],

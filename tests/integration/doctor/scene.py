@@ -17,8 +17,9 @@ from psycopg2.extensions import connection as DriverConnection  # noqa: N812 - a
 
 from reminders import bootstrap
 from reminders.broker.link import Link
-from reminders.broker.presence import KEY, Presence, announce
+from reminders.broker.presence import DISPATCHERS_KEY, KEY, Presence, announce
 from reminders.celery_options import QUEUES
+from reminders.domain.tenants import MAIN
 from reminders.embedded import postgres, running
 from reminders.ledger.database import Database
 from reminders.ledger.migrations import migrate
@@ -41,6 +42,10 @@ class Scene:
     redis: redis.Redis
     installation: Installation
     queues: list[str] = field(default_factory=lambda: list(QUEUES))
+    dispatchers: list[str] = field(default_factory=lambda: [MAIN])
+
+    silent: bool = False
+    """Whether workers cannot say that they are there."""
 
     def __post_init__(self) -> None:
         self.settings = self.installation.settings
@@ -77,6 +82,9 @@ class Scene:
             while not over.wait(1.0):
                 self._announce()
 
+        if self.silent:
+            yield
+            return
         self.alive()
         speaker = threading.Thread(target=speak)
         speaker.start()
@@ -88,13 +96,14 @@ class Scene:
 
     def alive(self) -> None:
         """Have workers say that they are there."""
-        self.redis.delete(KEY)
+        self.redis.delete(KEY, DISPATCHERS_KEY)
         self._announce()
 
     def _announce(self) -> None:
         link = Link(self.settings)
-        for number, queue in enumerate(self.queues):
-            announce(link, Presence(f"{queue}1@host", number, (queue,), 1))
+        for dispatcher in self.dispatchers:
+            for number, queue in enumerate(self.queues):
+                announce(link, Presence(f"{queue}1@host", number, (queue,), 1), dispatcher=dispatcher)
         link.close()
 
 

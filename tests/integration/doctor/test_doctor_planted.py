@@ -9,6 +9,7 @@ from unittest.mock import patch
 import pytest
 
 from conftest import open_folder
+from integration.doctor import plants_postgres, plants_redis
 from integration.doctor.plants_postgres import POSTGRES
 from integration.doctor.plants_redis import REDIS
 from integration.doctor.plants_settings import OTHER_FORMS, SETTINGS, Plant, planted
@@ -20,6 +21,7 @@ from reminders.operate.doctor import examine
 from reminders.operate.doctor.examine import CHECKS
 from reminders.settings import Secret
 
+FORMS = {**OTHER_FORMS, **plants_postgres.OTHER_FORMS, **plants_redis.OTHER_FORMS}
 PLANTS = {**SETTINGS, **POSTGRES, **REDIS}
 BY_THEMSELVES = {"settings_refused", "postgres_standby", "transaction_pooling"}
 """Planted by tests of their own, here and in test_doctor_command.py."""
@@ -39,7 +41,7 @@ def test_a_misconfiguration_is_found_by_its_own_check(scene: Scene, name: str) -
         assert scene.names() == {name, *besides}
 
 
-@pytest.mark.parametrize(("name", "plant"), [(name, plant) for name, plants in OTHER_FORMS.items() for plant in plants])
+@pytest.mark.parametrize(("name", "plant"), [(name, plant) for name, plants in FORMS.items() for plant in plants])
 def test_its_other_forms_are_found_too(scene: Scene, name: str, plant: Plant) -> None:
     with planted(plant, scene):
         assert scene.names() == {name}

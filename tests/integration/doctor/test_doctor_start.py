@@ -51,6 +51,15 @@ def test_what_is_fatal_about_redis_is_refused_unless_it_is_accepted(scene: Scene
         readiness.refuse_broker(replace(settings, accept=(name,)))
 
 
+def test_another_dispatchers_workers_on_this_redis_are_told_and_stop_nothing(scene: Scene, caplog) -> None:
+    with planted(PLANTS["redis_of_two_dispatchers"][0], scene), scene.speaking():
+        readiness.refuse_broker(scene.installation.settings)
+    (said,) = [each.getMessage() for each in caplog.records if each.name == "reminders.readiness"]
+    assert said.startswith(
+        "readiness.doubtful: redis_of_two_dispatchers: workers of dispatcher green speak here, and this is main"
+    )
+
+
 def test_a_role_that_may_not_even_look_is_refused_and_not_waited_for(scene: Scene) -> None:
     with planted(PLANTS["rights_pipeline"][0], scene):
         scene.sql("REVOKE ALL ON SCHEMA reminders FROM limited")
