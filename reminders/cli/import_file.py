@@ -28,7 +28,7 @@ from reminders.intake.columns import COLUMNS
 from reminders.intake.csv_records import read_csv
 from reminders.intake.ical.content_lines import looks_like_a_calendar
 from reminders.intake.importing import Totals, run_import
-from reminders.intake.jsonl_records import read_jsonl
+from reminders.intake.jsonl_records import begins_as_json, read_jsonl
 from reminders.intake.lines import Lines
 from reminders.intake.patience import PATIENCE
 from reminders.intake.records import Records
@@ -128,15 +128,9 @@ def _is_calendar(file: str, source: BinaryIO) -> bool:
 
 
 def _form(file: str, given: str | None, lines: Lines) -> str:
-    """Raises `RemindersError` for an array: it would have to be read to its end before its first reminder."""
-    first = lines.peek().lstrip()
-    if first.startswith("["):
-        raise RemindersError(
-            f"{file} begins with [ like a JSON array; JSON Lines is needed, one object a line\n"
-            "To convert it: jq -c '.[]' FILE > FILE.jsonl"
-        )
-    known = given or _SUFFIXES.get(Path(file).suffix.lower())
-    return known or ("jsonl" if first.startswith("{") else "csv")
+    """Raises `RemindersError` for an array, whatever is said of it."""
+    json = begins_as_json(lines)
+    return given or _SUFFIXES.get(Path(file).suffix.lower()) or ("jsonl" if json else "csv")
 
 
 def _print(totals: Totals, kept: Path | None, *, as_json: bool) -> None:

@@ -97,7 +97,10 @@ def report_shadows(
     if file is not None and live is not None:
         raise click.UsageError("Give --file or --live, not both.")
     whose, start = checked_text("tenant_id", tenant_id), _since(since)
-    other = None if live is None else checked_text("tenant_id", live)
+    try:
+        other = None if live is None else checked_text("tenant_id", live)
+    except InvalidInput as error:
+        raise InvalidInput("--live", error.reason) from None
     try:
         seconds = parse_duration(tolerance)
     except ValueError as error:

@@ -2,12 +2,26 @@
 
 from __future__ import annotations
 
+from reminders.domain.errors import RemindersError
 from reminders.intake.columns import COLUMNS, unknown_column
 from reminders.intake.lines import Lines
 from reminders.intake.records import Records, Reject
 from reminders.intake.strict_json import read_object
 
 _COLUMNS = frozenset(COLUMNS)
+
+
+def begins_as_json(lines: Lines) -> bool:
+    """Whether the first line begins as an object does. Raises `RemindersError` for an array: it would have to be read to its end
+    before its first entry.
+    """
+    first = lines.peek().lstrip("\ufeff \t\r\n")
+    if first.startswith("["):
+        raise RemindersError(
+            f"{lines.name} begins with [ like a JSON array; JSON Lines is needed, one object a line\n"
+            "To convert it: jq -c '.[]' FILE > FILE.jsonl"
+        )
+    return first.startswith("{")
 
 
 def read_jsonl(lines: Lines, columns: frozenset[str] | None = _COLUMNS) -> Records:

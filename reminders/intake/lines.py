@@ -11,6 +11,7 @@ LONGEST_RECORD = 131_072
 """In bytes for one line, in characters for a record of several. Twice what the longest permitted values take, escaped."""
 LONGEST_SKIPPED = 64 << 20
 """Bytes of one line that are passed over in search of its end."""
+_OPENING = 64
 _UTF8_MARK = b"\xef\xbb\xbf"
 _UTF16_MARKS = (b"\xff\xfe", b"\xfe\xff")
 
@@ -33,20 +34,21 @@ class Lines:
         """Of the line that the present record began with."""
         self.fault: str | None = None
         self.bytes_read = 0
-        self._name = name
+        self.name = name
         self._source = source
         self._record: list[tuple[str, str | None]] = []
         self._size = 0
+        self._opening = ""
         self._again: deque[tuple[str, str | None]] = deque()
 
     def peek(self) -> str:
-        """The first line, which stays the next one to come; empty if there is none."""
+        """The first line, or how it begins if it is too long; it stays the next one to come. Empty if there is none."""
         if not self._again:
             try:
                 self._again.append(self._read())
             except StopIteration:
                 return ""
-        return self._again[0][0]
+        return self._again[0][0] or self._opening
 
     def start_record(self) -> None:
         """The next line is the first of a record."""
@@ -84,6 +86,7 @@ class Lines:
         if self.number == 0:
             raw = self._without_mark(raw)
         if len(raw) > LONGEST_RECORD:
+            self._opening = self._opening or raw[:_OPENING].decode(errors="ignore")
             self._skip_line(raw)
             return "", f"is longer than {LONGEST_RECORD:,} bytes"
         try:
@@ -97,7 +100,7 @@ class Lines:
         while raw and not raw.endswith(b"\n"):
             if skipped > LONGEST_SKIPPED:
                 raise RemindersError(
-                    f"Line {self.number + 1} of {self._name} has no end within {LONGEST_SKIPPED >> 20} MiB\n"
+                    f"Line {self.number + 1} of {self.name} has no end within {LONGEST_SKIPPED >> 20} MiB\n"
                     "A file of reminders is CSV or JSON Lines, with a line for each"
                 )
             raw = self._readline(LONGEST_RECORD)
@@ -107,14 +110,14 @@ class Lines:
         try:
             raw = self._source.readline(limit)
         except OSError as error:
-            raise RemindersError(f"{self._name} cannot be read after line {self.number}: {error.strerror}") from error
+            raise RemindersError(f"{self.name} cannot be read after line {self.number}: {error.strerror}") from error
         self.bytes_read += len(raw)
         return raw
 
     def _without_mark(self, raw: bytes) -> bytes:
         if raw.startswith(_UTF16_MARKS):
             raise RemindersError(
-                f"{self._name} is UTF-16 (or UTF-32) text; UTF-8 is needed\n"
+                f"{self.name} is UTF-16 (or UTF-32) text; UTF-8 is needed\n"
                 "Save it as UTF-8, or convert it: iconv -f UTF-16 -t UTF-8 FILE"
             )
         return raw.removeprefix(_UTF8_MARK)

@@ -12,7 +12,7 @@ from reminders.domain.comparison import PARTS, Key
 from reminders.domain.errors import InvalidInput
 from reminders.domain.request import checked_instant
 from reminders.intake.csv_records import read_csv
-from reminders.intake.jsonl_records import read_jsonl
+from reminders.intake.jsonl_records import begins_as_json, read_jsonl
 from reminders.intake.lines import Lines
 from reminders.intake.records import Reject, Values
 from reminders.pipeline.schedule import resolve_instant
@@ -37,14 +37,10 @@ def read_previous(lines: Lines) -> Previous:
     """Read a file whole; columns that it has besides are passed over. A file that begins with `{` is JSON Lines.
 
     Matched by those of reference, user_id, kind and channel that it has. Times are instants with `Z` or an offset, or wall times
-    with a `zone`. Raises `InvalidInput` where there is neither reference nor user_id, or no time.
+    with a `zone`. Raises `InvalidInput` where there is neither reference nor user_id, or no time, `RemindersError` for a JSON array.
     """
     found = Previous()
-    records = (
-        read_jsonl(lines, columns=None)
-        if lines.peek().lstrip("\ufeff \t").startswith("{")
-        else read_csv(lines, check_columns)
-    )
+    records = read_jsonl(lines, columns=None) if begins_as_json(lines) else read_csv(lines, check_columns)
     taken: list[tuple[int, Values]] = []
     for record in records:
         found.read += 1
@@ -64,6 +60,7 @@ def read_previous(lines: Lines) -> Previous:
             found.entries.append((key, _instant(values, found.instant)))
         except InvalidInput as error:
             found.rejects.append(Reject(line, error.field, error.reason))
+    found.rejects.sort(key=lambda reject: reject.line)
     return found
 
 

@@ -8,8 +8,8 @@ from io import BytesIO
 import pytest
 
 from reminders.domain.comparison import compare
-from reminders.domain.errors import InvalidInput
-from reminders.intake.lines import Lines
+from reminders.domain.errors import InvalidInput, RemindersError
+from reminders.intake.lines import LONGEST_RECORD, Lines
 from reminders.intake.previous import read_previous
 
 START = datetime(2030, 5, 1, 9, 0, tzinfo=UTC)
@@ -79,7 +79,7 @@ def test_json_lines_and_what_cannot_be_read():
     )
     assert (found.parts, found.instant, found.read) == (("user_id",), "due_at", 5)
     assert found.entries == [(("ada",), START)]
-    assert sorted((each.line, each.field) for each in found.rejects) == [
+    assert [(each.line, each.field) for each in found.rejects] == [
         (2, "due_at"),
         (3, None),
         (4, "due_at"),
@@ -100,6 +100,19 @@ def test_a_file_that_cannot_be_compared_is_refused_by_name(text, field):
         previous(text)
     assert error.value.field == field
     assert "has no column" in error.value.reason
+
+
+@pytest.mark.parametrize("space", ["", " ", "\ufeff"])
+def test_an_array_is_refused_as_what_it_is(space):
+    with pytest.raises(RemindersError, match=r"previous begins with \[ like a JSON array; JSON Lines is needed"):
+        previous(space + '[{"reference": "order-1", "sent_at": "2030-05-01T09:00:00Z"}]\n')
+
+
+def test_a_first_line_of_json_that_is_too_long_is_one_line_that_cannot_be_read():
+    long = f'{{"reference": "{"x" * LONGEST_RECORD}", "sent_at": "2030-05-01T09:00:00Z"}}\n'
+    found = previous(long + '{"reference": "order-1", "sent_at": "2030-05-01T09:00:00Z"}\n')
+    assert found.entries == [(("order-1",), START)]
+    assert [(each.line, each.reason) for each in found.rejects] == [(1, f"is longer than {LONGEST_RECORD:,} bytes")]
 
 
 @pytest.mark.parametrize("name", ["reference", "sent_at", "zone"])

@@ -173,3 +173,9 @@ def test_a_file_that_cannot_be_compared_is_told_with_its_own_columns(run, stage,
     assert (result.exit_code, result.stderr) == (
         1, "reference: has no column, nor has user_id; one of the two is needed to compare\n",
     )  # fmt: skip
+
+
+@pytest.mark.parametrize(("flag", "more"), [("--live", ("--tenant", "acme")), ("--tenant", ())])
+def test_an_empty_name_is_refused_by_its_own_flag(run, flag, more):
+    result = run("shadow", "report", *more, flag, "")
+    assert (result.exit_code, result.stderr.splitlines()[0]) == (1, f"{flag}: is empty")
