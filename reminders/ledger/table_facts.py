@@ -46,7 +46,10 @@ RIGHTS = Statement(
     "schema_rights",
     """
 SELECT has_schema_privilege('{s}', 'USAGE'), has_schema_privilege('{s}', 'CREATE'),
-       ARRAY(SELECT p.proname FROM pg_proc p WHERE p.pronamespace = to_regnamespace('{s}') AND NOT has_function_privilege(p.oid, 'EXECUTE') ORDER BY 1)
+       ARRAY(SELECT p.proname FROM pg_proc p WHERE p.pronamespace = to_regnamespace('{s}') AND NOT has_function_privilege(p.oid, 'EXECUTE') ORDER BY 1),
+       ARRAY(SELECT DISTINCT p.proname FROM pg_proc p WHERE p.pronamespace = to_regnamespace('{s}')),
+       ARRAY(SELECT c.relname FROM pg_class c WHERE c.relnamespace = to_regnamespace('{s}') AND c.relkind = 'v'),
+       ARRAY(SELECT c.relname FROM pg_class c WHERE c.relnamespace = to_regnamespace('{s}') AND c.relispartition)
 """,
     {},
 )
@@ -100,6 +103,10 @@ class TableFacts:
     may_create: bool
     closed_functions: tuple[str, ...]
     """Functions of the schema that our role may not call."""
+    functions: frozenset[str] = frozenset()
+    views: frozenset[str] = frozenset()
+    partitions: frozenset[str] = frozenset()
+    """Those of any table, by name."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -124,13 +131,13 @@ def read_tables(database: Database) -> TableFacts:
     with database.transaction() as connection:
         rows = fetch(connection, database.schema, TABLES)
         indexes = {name: Index(valid, unique) for name, valid, unique in fetch(connection, database.schema, INDEXES)}
-        ((may_use, may_create, closed),) = fetch(connection, database.schema, RIGHTS)
+        ((may_use, may_create, closed, *names),) = fetch(connection, database.schema, RIGHTS)
     tables = {
         name: Table(partitioned, dict(option.split("=", 1) for option in options), *rest)
         for name, partitioned, options, *rest in rows
         if name != VERSION_TABLE
     }
-    return TableFacts(tables, indexes, may_use, may_create, tuple(closed))
+    return TableFacts(tables, indexes, may_use, may_create, tuple(closed), *(frozenset(each) for each in names))
 
 
 def read_rows(database: Database) -> RowFacts:

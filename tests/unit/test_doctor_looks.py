@@ -33,6 +33,6 @@ def test_a_certificate_that_nobody_checks(url, authority, unchecked):
 
 @pytest.mark.parametrize(("written", "off"), [("0", True), ("no", True), ("f", True), ("OFF", True), ("yes", False)])
 def test_autovacuum_of_a_table_may_be_switched_off_in_many_words(written, off):
-    table = Table(False, {"autovacuum_enabled": written}, "rawd", True, 0, 0, None)
-    found = {each.check.name for each in look(TABLES, TableFacts({"series": table}, True, True, ()))}
+    table = Table(False, {"autovacuum_enabled": written}, "rawd", True, True, 0, 0, None)
+    found = {each.check.name for each in look(TABLES, TableFacts({"series": table}, {}, True, True, ()))}
     assert ("autovacuum_off_for_table" in found) is off

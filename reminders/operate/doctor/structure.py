@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from reminders.ledger.expected_indexes import ORDINARY, UNIQUE
+from reminders.ledger.expected_structure import FUNCTIONS, ORDINARY, UNIQUE, VIEWS
 from reminders.ledger.retention_rules import GOES, STAYS, WITH_OTHERS
 from reminders.ledger.schema_version import VERSION_TABLE
 from reminders.ledger.table_facts import TableFacts
 from reminders.operate.doctor.check import Check, listed
 
-EXPECTED = {*GOES, *WITH_OTHERS, *STAYS, "delivery_attempts_default"} - {VERSION_TABLE}
+DEFAULT = "delivery_attempts_default"
+EXPECTED = {*GOES, *WITH_OTHERS, *STAYS, DEFAULT} - {VERSION_TABLE}
 """The tables of this release: each has a rule that says when its rows go, and the attempts have a partition for what has no month."""
 _AGAIN = (
     "Make it again as the migrations do (`reminders migrate --sql` prints them, if nothing is to be run), or restore the schema "
@@ -19,8 +20,15 @@ _AGAIN = (
 
 
 def _tables(facts: TableFacts) -> str | None:
-    missing = sorted(EXPECTED - set(facts.tables))
-    return f"missing: {listed(missing)}" if missing else None
+    missing = sorted((EXPECTED - set(facts.tables)) | (VIEWS - facts.views))
+    if missing:
+        return f"missing: {listed(missing)}"
+    return None if DEFAULT in facts.partitions else f"{DEFAULT} is no partition of delivery_attempts any more"
+
+
+def _functions(facts: TableFacts) -> str | None:
+    missing = sorted(FUNCTIONS - facts.functions)
+    return f"missing: {listed([f'{name}()' for name in missing])}" if missing else None
 
 
 def _missing(expected: Mapping[str, tuple[str, ...]], facts: TableFacts) -> str | None:
@@ -50,9 +58,16 @@ STRUCTURE: tuple[Check[TableFacts], ...] = (
     Check(
         "table_missing",
         "fatal",
-        "Every table that the migrations made is there.",
-        f"Somebody has dropped or renamed it. {_AGAIN}",
+        "Every table and view that the migrations made is there, and the attempts have their DEFAULT partition.",
+        f"Somebody has dropped, renamed or detached it. {_AGAIN}",
         _tables,
+    ),
+    Check(
+        "function_missing",
+        "fatal",
+        "Every function of the schema is there: applications schedule and cancel by them.",
+        f"Somebody has dropped or renamed it. {_AGAIN}",
+        _functions,
     ),
     Check(
         "unique_index_missing",

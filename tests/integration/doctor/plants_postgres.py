@@ -254,6 +254,7 @@ POSTGRES: dict[str, tuple[Plant, set[str]]] = {
     "postgres_lock_timeout": (of_database("lock_timeout", "'900ms'"), set()),
     "tables_unlogged": (sql("ALTER TABLE reminders.due SET UNLOGGED", "ALTER TABLE reminders.due SET LOGGED"), set()),
     "table_missing": (without("TABLE", "notices", "notices_before"), set()),
+    "function_missing": (without("FUNCTION", "delivery_key", "delivery_key_before"), set()),
     "unique_index_missing": (without_index("dead_letters_one_open"), set()),
     "index_missing": (without_index("due_in_flight"), set()),
     "index_invalid": (invalid_index, set()),
@@ -290,7 +291,15 @@ POSTGRES: dict[str, tuple[Plant, set[str]]] = {
 """By the name of the check that must find it; and what follows from it besides."""
 
 OTHER_FORMS: dict[str, list[Plant]] = {
-    "table_missing": [without("TABLE", "ticks", "ticks_before"), without("TABLE", "due", "due_before")],
+    "table_missing": [
+        without("TABLE", "ticks", "ticks_before"),
+        without("TABLE", "due", "due_before"),
+        without("VIEW", "reminders_v1", "reminders_v0"),
+        sql(
+            "ALTER TABLE reminders.delivery_attempts DETACH PARTITION reminders.delivery_attempts_default",
+            "ALTER TABLE reminders.delivery_attempts ATTACH PARTITION reminders.delivery_attempts_default DEFAULT",
+        ),
+    ],
     "unique_index_missing": [without_index("reminders_identity_key")],
     "index_missing": [without_index("due_wake")],
     "postgres_standby_away": [system("synchronous_standby_names", "'ANY 2 (a, b)'", "")],

@@ -1,4 +1,6 @@
-"""The indexes that the migrations make, by table. What is missing of them is slow, or lets in what must be there once."""
+"""What the migrations make besides tables: indexes by table, views and functions. Without an index a look is slow, or what must be
+there once is there twice.
+"""
 
 from __future__ import annotations
 
@@ -114,3 +116,8 @@ ORDINARY: Mapping[str, tuple[str, ...]] = {
     "tenant_policies": ("tenant_policies_handed_over", "tenant_policies_owners"),
 }
 """The others."""
+
+VIEWS = frozenset({"reminders_v1"})
+
+FUNCTIONS = frozenset({"cancel", "cancel_answers", "cancel_rows", "cancel_where", "canonical_data", "canonical_json", "canonical_number", "checked_channel", "checked_expiry", "checked_instant", "checked_text", "checked_zone", "delivery_key", "destination_id", "digest", "erased_hash", "erased_user", "instant_text", "lock_rows", "missing", "move_row", "moved_or_raised", "not_moved", "refuse", "refuse_template_change", "reschedule", "schedule", "schedule_rows", "scheduled_before", "snooze", "uuid7"})  # fmt: skip
+"""Those that applications call, and those that these call."""

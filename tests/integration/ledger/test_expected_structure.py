@@ -1,8 +1,8 @@
-"""The doctor's list of indexes, and of tables, is what the migrations make."""
+"""The doctor's lists of indexes, tables, views and functions are what the migrations make."""
 
 from __future__ import annotations
 
-from reminders.ledger.expected_indexes import ORDINARY, UNIQUE
+from reminders.ledger.expected_structure import FUNCTIONS, ORDINARY, UNIQUE, VIEWS
 from reminders.operate.doctor.structure import EXPECTED
 
 MADE = """
@@ -16,8 +16,14 @@ SELECT relname FROM pg_class WHERE relnamespace = 'reminders'::regnamespace AND 
 def test_every_index_is_on_the_list_and_no_other(world):
     for expected, unique in ((UNIQUE, True), (ORDINARY, False)):
         listed = sorted((table, index) for table, indexes in expected.items() for index in indexes)
-        assert listed == world.sql(MADE.format(unique)), "keep reminders/ledger/expected_indexes.py"
+        assert listed == world.sql(MADE.format(unique)), "keep reminders/ledger/expected_structure.py"
 
 
 def test_every_table_is_expected(world):
     assert {name for (name,) in world.sql(TABLES)} == {*EXPECTED, "schema_version"}
+
+
+def test_every_view_and_function_is_expected(world):
+    views = world.sql("SELECT relname FROM pg_class WHERE relnamespace = 'reminders'::regnamespace AND relkind = 'v'")
+    functions = world.sql("SELECT DISTINCT proname FROM pg_proc WHERE pronamespace = 'reminders'::regnamespace")
+    assert ({name for (name,) in views}, {name for (name,) in functions}) == (VIEWS, FUNCTIONS)
