@@ -119,29 +119,6 @@ def standby_that_lags(scene: Scene) -> Iterator[None]:
         yield
 
 
-def without(kind: str, name: str, other: str) -> Plant:
-    """As if it had been dropped."""
-    return sql(f"ALTER {kind} reminders.{name} RENAME TO {other}", f"ALTER {kind} reminders.{other} RENAME TO {name}")
-
-
-def without_index(name: str) -> Plant:
-    def plant(scene: Scene) -> Iterator[None]:
-        ((made,),) = scene.sql("SELECT pg_get_indexdef(%s::regclass)", f"reminders.{name}")
-        scene.sql(f"DROP INDEX reminders.{name}")
-        yield
-        scene.sql(made)
-
-    return plant
-
-
-def invalid_index(scene: Scene) -> Iterator[None]:
-    """As a CREATE INDEX CONCURRENTLY leaves it that was cut off."""
-    change = "UPDATE pg_index SET indisvalid = {} WHERE indexrelid = 'reminders.due_wake'::regclass"
-    scene.sql(change.format("false"))
-    yield
-    scene.sql(change.format("true"))
-
-
 def other_encoding(scene: Scene) -> Iterator[None]:
     scene.sql("CREATE DATABASE latin ENCODING 'SQL_ASCII' LOCALE_PROVIDER libc LOCALE 'C' TEMPLATE template0")
     url = driver_url(scene.installation.settings.database_url.reveal()).set(database="latin", drivername="postgresql")
@@ -253,11 +230,6 @@ POSTGRES: dict[str, tuple[Plant, set[str]]] = {
     "postgres_idle_timeout": (of_database("idle_session_timeout", "'30s'"), set()),
     "postgres_lock_timeout": (of_database("lock_timeout", "'900ms'"), set()),
     "tables_unlogged": (sql("ALTER TABLE reminders.due SET UNLOGGED", "ALTER TABLE reminders.due SET LOGGED"), set()),
-    "table_missing": (without("TABLE", "notices", "notices_before"), set()),
-    "function_missing": (without("FUNCTION", "delivery_key", "delivery_key_before"), set()),
-    "unique_index_missing": (without_index("dead_letters_one_open"), set()),
-    "index_missing": (without_index("due_in_flight"), set()),
-    "index_invalid": (invalid_index, set()),
     "postgres_encoding": (other_encoding, {"schema_behind"}),
     "postgres_isolation": (of_database("default_transaction_isolation", "'repeatable read'"), set()),
     "postgres_statement_timeout": (of_database("statement_timeout", "'29s'"), set()),
@@ -291,17 +263,6 @@ POSTGRES: dict[str, tuple[Plant, set[str]]] = {
 """By the name of the check that must find it; and what follows from it besides."""
 
 OTHER_FORMS: dict[str, list[Plant]] = {
-    "table_missing": [
-        without("TABLE", "ticks", "ticks_before"),
-        without("TABLE", "due", "due_before"),
-        without("VIEW", "reminders_v1", "reminders_v0"),
-        sql(
-            "ALTER TABLE reminders.delivery_attempts DETACH PARTITION reminders.delivery_attempts_default",
-            "ALTER TABLE reminders.delivery_attempts ATTACH PARTITION reminders.delivery_attempts_default DEFAULT",
-        ),
-    ],
-    "unique_index_missing": [without_index("reminders_identity_key")],
-    "index_missing": [without_index("due_wake")],
     "postgres_standby_away": [system("synchronous_standby_names", "'ANY 2 (a, b)'", "")],
     "postgres_transaction_timeout": [of_database("transaction_timeout", "'50ms'")],
 }

@@ -9,7 +9,7 @@ from unittest.mock import patch
 import pytest
 
 from conftest import open_folder
-from integration.doctor import plants_postgres, plants_redis
+from integration.doctor import plants_postgres, plants_redis, plants_structure
 from integration.doctor.plants_postgres import POSTGRES
 from integration.doctor.plants_redis import REDIS
 from integration.doctor.plants_settings import OTHER_FORMS, SETTINGS, Plant, planted
@@ -21,8 +21,8 @@ from reminders.operate.doctor import examine
 from reminders.operate.doctor.examine import CHECKS
 from reminders.settings import Secret
 
-FORMS = {**OTHER_FORMS, **plants_postgres.OTHER_FORMS, **plants_redis.OTHER_FORMS}
-PLANTS = {**SETTINGS, **POSTGRES, **REDIS}
+FORMS = {**OTHER_FORMS, **plants_postgres.OTHER_FORMS, **plants_structure.OTHER_FORMS, **plants_redis.OTHER_FORMS}
+PLANTS = {**SETTINGS, **POSTGRES, **plants_structure.STRUCTURE, **REDIS}
 BY_THEMSELVES = {"settings_refused", "postgres_standby", "transaction_pooling"}
 """Planted by tests of their own, here and in test_doctor_command.py."""
 
