@@ -103,7 +103,7 @@ def test_an_operator_decides_through_flower(stack: Stack, port: int, receiver: S
 
     for task, given, said in (
         ("pause", {**WORD, "tenent": "t"}, "tenent: is no filter; there are tenant, channel, kind, destination"),
-        ("pause", {"actor": "ada", "tenant": "t"}, "missing 1 required keyword-only argument: 'reason'"),
+        ("pause", {"actor": "ada", "tenant": "t"}, "reason: is needed"),
         ("destination_disable", {**WORD, "destination": receiver.url}, "destination: must be the id of a destination"),
         ("redrive_dead_letters", WORD, "ids: or a filter is needed"),
         ("drain", {**WORD, "tenant": "t"}, "rate: or `stop: true` must be given"),
