@@ -36,7 +36,10 @@ def _over(rule: Goes) -> str:
         of = f"SELECT p.keep FROM {{s}}.retention_policies p WHERE p.tenant_id = {rule.tenant} AND p.about ="
         kept = f"COALESCE(({of} '{rule.about}'), :keep)"
         if rule.about == "evidence":
-            kept = f"GREATEST({kept}, COALESCE(({of} 'reminders'), :least))"
+            of_reminders = f"COALESCE(({of} 'reminders'), :least)"
+            kept = f"GREATEST({kept}, {of_reminders})"
+            if rule.sooner is not None:
+                kept = f"CASE WHEN {rule.sooner} THEN {of_reminders} ELSE {kept} END"
     return f"COALESCE(({rule.since}) < COALESCE(:now, clock_timestamp()) - make_interval(secs => {kept}), false)"
 
 

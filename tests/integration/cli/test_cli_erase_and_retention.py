@@ -7,6 +7,7 @@ import pytest
 from integration.cli.stage import ADDRESS
 from reminders.domain.outcomes import Delivered, Rejected
 from reminders.domain.retry_policy import Bury, Deliver
+from reminders.ledger.destinations import set_deduplicates
 
 HER = ("--tenant", "acme", "--user", "ada")
 WHY = ("--reason", "asked by letter", "--actor", "dpo")
@@ -52,6 +53,15 @@ def test_a_dry_run_only_counts(stage, ada, run):
 
 def test_without_a_reason_it_is_wrong_usage(stage, run):
     assert run("erase", *HER).exit_code == 2
+
+
+def test_an_address_that_is_not_known_any_more_is_named(stage, run):
+    set_deduplicates(stage.database, "acme", "log", "old@x.example", deduplicates=True)
+    assert "Nothing was left" in run("erase", *HER, *WHY).stdout
+    done = run("erase", *HER, *WHY, "--to", "old@x.example", "--to", "other@x.example", "--channel", "log")
+    assert (done.exit_code, "        1  destinations\n" in done.stdout) == (0, True)
+    assert run("erase", *HER, *WHY, "--channel", "log").exit_code == 2
+    assert run("erase", *HER, "--dry-run", "--to", "a").exit_code == 2
 
 
 def test_an_open_claim_is_told_of(stage, run):

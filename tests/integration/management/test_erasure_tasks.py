@@ -62,6 +62,17 @@ def test_what_is_being_sent_is_waited_for_by_another_message(stage, allowed, run
     assert len(sent) == 1
 
 
+def test_addresses_are_named_in_the_next_message_too(stage, allowed, run, sent):
+    stage.claim(stage.schedule(user_id="ada"))
+    named = {"addresses": ["old@x.example"], "channel": "log"}
+    answer, line = run("erase", tenant="acme", user="ada", **named)
+    assert (answer["complete"], "old@" in line) == (False, False)
+    assert sent[0]["kwargs"] == {"tenant": "acme", "user": "ada", **WORD, **named, "turn": 2}
+    for wrong in ({"addresses": "old@x.example"}, {"addresses": [7]}, {"channel": "log"}):
+        with pytest.raises(InvalidInput):
+            app.tasks["reminders.erase"](**WORD, tenant="acme", user="ada", **wrong)
+
+
 def test_a_purge_goes_by_the_age_it_is_given(stage, allowed, run, sent, database):
     stage.deliver(stage.schedule(), Delivered("far-1"), Deliver())
     AgingWorld(database).age(5 * DAY)
