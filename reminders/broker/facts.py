@@ -10,6 +10,7 @@ import redis
 
 from reminders.broker.link import Link
 from reminders.broker.presence import Presence, ask, living
+from reminders.broker.silence import Silent, silent_ones
 from reminders.celery_options import CLIENT_NAME
 from reminders.settings import Settings
 
@@ -48,6 +49,7 @@ class BrokerFacts:
     connected: tuple[Connected, ...] | None
     """None where the server does not show them."""
     workers: tuple[Presence, ...]
+    silent: tuple[Silent, ...]
 
 
 def read_broker(settings: Settings) -> BrokerFacts:
@@ -58,7 +60,8 @@ def read_broker(settings: Settings) -> BrokerFacts:
             info: dict[str, Any] = client.info()
             with client.pipeline(transaction=False) as pipe:
                 ask(pipe)
-                workers = living(pipe.execute())
+                replies = pipe.execute()
+            workers, silent = living(replies), silent_ones(client, replies)
             save, timeout = _configured(client, "save"), _configured(client, "timeout")
             connected = _connected(client, _database(client))
     finally:
@@ -77,6 +80,7 @@ def read_broker(settings: Settings) -> BrokerFacts:
         int(info.get("maxclients", 0)),
         connected,
         tuple(workers),
+        tuple(silent),
     )
 
 

@@ -81,15 +81,16 @@ def _show(ledger: Session, *, as_json: bool) -> None:
 def broker_status(settings: Settings) -> dict[str, Any]:
     """What the broker shows, or null for all of it and `broker_error`, which is null otherwise.
 
-    `unacknowledged` counts delivery messages that workers alive have taken and not finished, as far as they can hold any.
+    `silent_workers` are those that fell silent without having signed off, and were not replaced. `unacknowledged` counts delivery messages that workers alive have taken and not finished, as far as they can hold any.
     """
     gauge = RedisGauge(settings)
     try:
         queues, workers, dropped, deliveries = gauge.queues(), gauge.workers(), gauge.dropped(), gauge.in_flight()
+        gone = gauge.silent()
     finally:
         gauge.close()
-    if queues is None or workers is None or dropped is None or deliveries is None:
-        unknown = dict.fromkeys(("queues", "unacknowledged", "workers", "dropped_messages"))
+    if queues is None or workers is None or dropped is None or deliveries is None or gone is None:
+        unknown = dict.fromkeys(("queues", "unacknowledged", "workers", "silent_workers", "dropped_messages"))
         return {**unknown, "broker_error": why_broker_is_away(settings) or "it answers again now"}
     alive = [
         {"node": worker.node, "pid": worker.pid, "queues": list(worker.queues), "capacity": worker.capacity}
@@ -99,6 +100,15 @@ def broker_status(settings: Settings) -> dict[str, Any]:
         "queues": queues,
         "unacknowledged": deliveries.held,
         "workers": alive,
+        "silent_workers": [
+            {
+                "node": each.presence.node,
+                "pid": each.presence.pid,
+                "queues": list(each.presence.queues),
+                "seconds": round(each.seconds, 1),
+            }
+            for each in gone
+        ],
         "dropped_messages": dropped,
         "broker_error": None,
     }
@@ -202,6 +212,13 @@ def _broker_for_people(found: dict[str, Any]) -> list[tuple[str, object]]:
         ("queues", _listed(found["queues"], "{count:,} on {name}") or "empty"),
         ("with workers", f"{found['unacknowledged']:,} unacknowledged"),
         *zip(names, workers or ["none"], strict=False),
+        *(
+            (
+                "silent",
+                f"{each['node']} ({'+'.join(each['queues'])}), process {each['pid']}, for {each['seconds']:,.0f} s: frozen, or killed",
+            )
+            for each in found["silent_workers"]
+        ),
         *(
             [("not ours", _listed(found["dropped_messages"], "{count:,} for {name}"))]
             if found["dropped_messages"]

@@ -50,6 +50,8 @@ DEFINITIONS = (
     Definition("reminders_ticks_dropped_total", "counter", "Wake-ups that no scanner took in time, by who sent them.", ("by",)),
     Definition("reminders_processes", "gauge", "Worker processes alive, by queue; one of several queues counts in each.", ("queue",)),
     Definition("reminders_progress_age_seconds", "gauge", "By queue, for how long that process has not got on which has got on least lately: finished a task, looked, or been idle and asked for work.", ("queue",)),
+    Definition("reminders_processes_silent", "gauge", "Worker processes that fell silent without having signed off and were not replaced, by queue: frozen, or killed. Known for an hour.", ("queue",)),
+    Definition("reminders_silence_seconds", "gauge", "By queue, for how long that one of them has been silent that has been for longest.", ("queue",)),
     Definition("reminders_queue_messages", "gauge", "Messages that wait on the broker.", ("queue",)),
     Definition("reminders_unacknowledged_messages", "gauge", "Messages that workers have taken and not acknowledged, a killed one's included."),
     # -- counted by the processes, kept on the broker

@@ -8,7 +8,7 @@ FOUND = {
     "counts": {}, "oldest_due_age_seconds": 0.0, "in_flight": 0, "held": 0, "pauses": [], "tenants": {"off": 0, "shadow": 0, "live": 0},
     "dispatchers": {}, "dispatchers_away": [], "drains": [], "rates": [], "breakers_open": 0, "quiet": 0, "dead_letters_open": 0,
     "notices": {"dead_letter": 2, "breaker_opened": 1}, "reconciliation": None, "last_tick_at": None, "beat_ticks": False,
-    "dropped_ticks": 0, "queues": {}, "unacknowledged": 0, "workers": [], "dropped_messages": {},
+    "dropped_ticks": 0, "queues": {}, "unacknowledged": 0, "workers": [], "silent_workers": [], "dropped_messages": {},
 }  # fmt: skip
 
 
