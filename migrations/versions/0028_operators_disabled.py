@@ -1,6 +1,7 @@
-"""Whether an operator has said that a destination is disabled: what nobody has said of one goes as its reminders do."""
+"""Whether an operator has said that a destination is disabled: what nobody has said of one goes as its reminders do. And which
+destinations are held, at a glance."""
 
-from reminders.ledger.migration_steps import run
+from reminders.ledger.migration_steps import build_index, run
 
 revision = "0028"
 down_revision = "0027"
@@ -17,12 +18,14 @@ WHERE p.disabled_at IS NOT NULL AND NOT EXISTS (
 """
 
 DOWNGRADE = """
+DROP INDEX {s}.destinations_held;
 ALTER TABLE {s}.destinations DROP COLUMN disabled_by_operator;
 """
 
 
 def upgrade() -> None:
     run(UPGRADE)
+    build_index("destinations_held", "destinations", "(hold_until) WHERE hold_until IS NOT NULL")
 
 
 def downgrade() -> None:

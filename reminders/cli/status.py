@@ -135,6 +135,7 @@ def _print_for_people(found: dict[str, Any]) -> None:
             ("oldest due", f"{late:,.1f} s late" if late else "none is late"),
             ("in flight", f"{found['in_flight']:,}"),
             ("held", f"{found['held']:,}"),
+            ("wait for a hold", _waiting_for_people(found["waiting_for_holds"])),
             *pauses_for_people(found["pauses"]),
             ("tenants", _tenants_for_people(found)),
             ("nobody runs", _away_for_people(found["dispatchers_away"])),
@@ -156,6 +157,16 @@ def _print_for_people(found: dict[str, Any]) -> None:
             *_broker_for_people(found),
         ]
     )
+
+
+def _waiting_for_people(places: dict[str, int]) -> str | None:
+    """Of those pending; nothing where no destination and no channel keeps any."""
+    told = []
+    if places["destination"]:
+        told.append(f"{places['destination']:,} for their destination's: `reminders destination list`")
+    if places["channel"]:
+        told.append(f"{places['channel']:,} for their channel's: `reminders notice list`")
+    return "; ".join(told) or None
 
 
 def _notices_for_people(unseen: dict[str, int]) -> str:

@@ -14,6 +14,7 @@ from reminders.ledger.caller import fetch
 from reminders.ledger.database import INDEXES_ONLY, Database
 from reminders.ledger.rate_rules import WAITS
 from reminders.ledger.statement import Statement
+from reminders.ledger.waiting_for_places import HOLDS, LOOKED_AT, WAITING
 
 MOST = 100_000
 """At which a count ends; reading as many index entries takes some 30 ms."""
@@ -194,7 +195,7 @@ def measure(database: Database) -> Measures:
             in_flight={"published": published, "sending": sending},
             oldest_due_age=oldest or 0.0,
             parked=parked,
-            held=dict(ask(HELD)),
+            held={**dict(ask(HELD)), **dict(ask(WAITING, holds=HOLDS, looked_at=LOOKED_AT))},
             review={kind: (number, age) for kind, number, age in ask(REVIEW)},
             unknown=unknown,
             unknown_age=unknown_age or 0.0,

@@ -35,7 +35,7 @@ DEFINITIONS = (
     Definition("reminders_leases_past_end", "gauge", "Leases that have ended without a message: a scanner died, or the broker refused."),
     Definition("reminders_claims_past_end", "gauge", "Claims that have ended without an outcome and wait to be repaired."),
     Definition("reminders_parked", "gauge", "Reminders that wait for a retry."),
-    Definition("reminders_held", "gauge", "Reminders that are held, by why.", ("reason",)),
+    Definition("reminders_held", "gauge", "Reminders that are held, by why; of those that wait for the end of a destination's or channel's hold, up to 10,000.", ("reason",)),
     # -- what is in doubt, or needs a person
     Definition("reminders_review_open", "gauge", "Dead letters that are open, by kind.", ("kind",)),
     Definition("reminders_review_oldest_age_seconds", "gauge", "For how long the oldest open dead letter has been.", ("kind",)),

@@ -28,7 +28,7 @@ logger = logging.getLogger(__name__)
 CONTENT_TYPE = "text/plain; version=0.0.4; charset=utf-8"
 OUTCOMES = ("delivered", "retry", "rejected", "unknown", "blocked")
 LETTERS = ("destination", "pipeline", "unknown")
-HELD = ("cap", "drain", "pause", "quiet_hours", "tenant_off")
+HELD = ("cap", "channel", "destination", "drain", "pause", "quiet_hours", "tenant_off")
 WAKERS = {"scan_due": "beat", "watch": "scanner"}
 SUPPRESSED = ("claimed", "dead", "delivered", "parked")
 """Reasons for which there is no claim that say that there was one before."""
