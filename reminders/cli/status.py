@@ -21,6 +21,9 @@ from reminders.ledger.settlement_status import reconciliation_status
 from reminders.ledger.status import PERIODS, ledger_status
 from reminders.settings import Settings
 
+ANSWERS_WITHIN = 15.0
+"""Seconds after which a Postgres that says nothing counts as away."""
+
 
 @click.command(short_help="What is due, in flight, late, dead.")
 @click.option(
@@ -65,11 +68,10 @@ def _show_if_it_answers(ledger: Session, *, as_json: bool) -> None:
 
 
 def _show(ledger: Session, *, as_json: bool) -> None:
-    found = {
-        **ledger_status(ledger.database, scan_every=ledger.settings.scan_every),
-        "reconciliation": reconciliation_status(ledger.database),
-        **broker_status(ledger.settings),
-    }
+    with ledger.database.answering_within(ANSWERS_WITHIN):
+        shown = ledger_status(ledger.database, scan_every=ledger.settings.scan_every)
+        reconciled = reconciliation_status(ledger.database)
+    found = {**shown, "reconciliation": reconciled, **broker_status(ledger.settings)}
     if as_json:
         print_json(
             {**found, **{name: [each.fields() for each in found[name]] for name in ("pauses", "drains", "rates")}}

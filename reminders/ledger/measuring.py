@@ -22,6 +22,8 @@ LOOKED_UP = 200
 """Of what is leased or published, how many are looked up to see which has waited longest: those that seem to."""
 STATEMENT_SECONDS = 2
 """After which Postgres breaks a statement off: an observer must not be a load."""
+LOOK_SECONDS = 6.0
+"""After which the whole look is broken off, for a server that answers nothing at all: Prometheus waits for ten."""
 
 CLOCK = Statement("measure_clock", "SELECT extract(epoch FROM clock_timestamp())::float8", {})
 
@@ -170,7 +172,7 @@ class Measures:
 
 def measure(database: Database) -> Measures:
     """Look once: a few statements in one read-only transaction. Raises what `Database` raises, also for a slow answer."""
-    with database.transaction() as connection:
+    with database.answering_within(LOOK_SECONDS), database.transaction() as connection:
         with connection.cursor() as cursor:
             cursor.execute(
                 f"SET TRANSACTION READ ONLY; SET LOCAL statement_timeout = '{STATEMENT_SECONDS}s'; SET LOCAL jit = off; {INDEXES_ONLY}"
