@@ -34,6 +34,7 @@ def purge_(*, older_than: str | None, dry_run: bool, limit: int | None, as_json:
     given = None if older_than is None else _age(older_than)
     with session() as ledger:
         age = ledger.settings.retention if given is None else given
+        not_within_window("--older-than", age, ledger.settings)
         done = rehearse(ledger.database, age) if dry_run else purge(ledger.database, age, limit=limit)
         act = rehearse_settlements if dry_run else purge_settlements
         settled = act(ledger.database, files=age, others=ledger.settings.reconcile_keep)
