@@ -18,7 +18,7 @@ from reminders.domain.errors import InvalidInput, Refused
 from reminders.ledger.retention_policies import LONGEST
 from reminders.ledger.review import checked_words
 from reminders.operate.erasure import erase
-from reminders.operate.retention import purge
+from reminders.operate.retention import not_within_window, purge
 from reminders.operators_word import by_an_operator, refusal_logged
 from reminders.settings import SHORTEST_RETENTION, Settings
 
@@ -67,7 +67,9 @@ def purge_older(*, older_than: str, actor: str, reason: str) -> dict[str, Any]:
         _allowed()
         who = checked_words("actor", actor)
         checked_words("reason", reason)
-        done = purge(bootstrap.database(), _age(older_than), seconds=SECONDS)
+        age = _age(older_than)
+        not_within_window("older_than", age, bootstrap.installation())
+        done = purge(bootstrap.database(), age, seconds=SECONDS)
     logger.info("purge.asked purged=%d marked=%d complete=%s actor=%s", done.purged, done.marked, done.complete, who)
     if not done.complete:
         purge_older.apply_async(kwargs={"older_than": older_than, "actor": actor, "reason": reason})

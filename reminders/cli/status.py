@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 import click
@@ -24,6 +25,22 @@ from reminders.settings import Settings
 ANSWERS_WITHIN = 15.0
 """Seconds after which a Postgres that says nothing counts as away."""
 
+DAYS = 7
+"""That `--slo` shows, unless told otherwise."""
+
+
+class Seconds(click.FloatRange):
+    """A number of seconds between two pictures. No comparison keeps `nan` out."""
+
+    def __init__(self) -> None:
+        super().__init__(min=0.1, max=3600)
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> float:
+        seconds = float(super().convert(value, param, ctx))
+        if math.isnan(seconds):
+            self.fail(f"{value!r} is not a number.", param, ctx)
+        return seconds
+
 
 @click.command(short_help="What is due, in flight, late, dead.")
 @click.option(
@@ -31,14 +48,14 @@ ANSWERS_WITHIN = 15.0
     metavar="[SECONDS]",
     is_flag=False,
     flag_value="2",
-    type=click.FloatRange(min=0.1, max=3600),
+    type=Seconds(),
     help="Show it again every so many seconds (2), until Ctrl-C.",
 )
 @click.option("--slo", is_flag=True, help="Show instead how many reminders were called for in time, by day and tenant.")
-@click.option("--days", type=click.IntRange(1, 400), default=7, show_default=True, help="With --slo: how many, UTC.")
+@click.option("--days", type=click.IntRange(1, 400), help=f"With --slo: how many, UTC.  [default: {DAYS}]")
 @click.option("--tenant", help="With --slo: of this tenant alone.")
 @json_option
-def status(*, watch: float | None, slo: bool, days: int, tenant: str | None, as_json: bool) -> None:
+def status(*, watch: float | None, slo: bool, days: int | None, tenant: str | None, as_json: bool) -> None:
     """Show what is due, in flight, late and dead, and what waits on the broker.
 
     Live states are counted exactly, ended ones over the last 24 hours. "oldest due" is how long the reminder that has waited
@@ -46,8 +63,13 @@ def status(*, watch: float | None, slo: bool, days: int, tenant: str | None, as_
     tick" is beat's last one that a scanner took; a scanner that wakes itself makes none. Exits 0 also while Redis is away.
     """
     if slo:
-        print_slo(days=days, tenant=tenant, as_json=as_json)
+        if watch is not None:
+            raise click.UsageError("--slo is shown once: not with --watch.")
+        print_slo(days=DAYS if days is None else days, tenant=tenant, as_json=as_json)
         return
+    for name, given in (("--days", days), ("--tenant", tenant)):
+        if given is not None:
+            raise click.UsageError(f"{name} goes with --slo.")
     with session(broker=True) as ledger:
         if watch is None:
             _show(ledger, as_json=as_json)

@@ -77,6 +77,12 @@ def test_a_tenants_retention(stage, run):
     done = run("retention", "set", "--tenant", "acme", "--keep", "30d", *WHY)
     assert (done.exit_code, done.stdout) == (0, "reminders of acme are kept for 30 days once they are over\n")
     assert run("retention", "set", "--tenant", "acme", "--keep", "30", *WHY).exit_code == 1
+    refused = run("retention", "set", "--tenant", "acme", "--keep", "1d", *WHY)
+    assert (refused.exit_code, refused.stderr) == (
+        1, "--keep: must not be below REMINDERS_DEDUP_WINDOW (604800 s); this is 86400 s\n",
+    )  # fmt: skip
+    assert run("retention", "set", "--tenant", "acme", "--of", "evidence", "--keep", "1d", *WHY).exit_code == 0
+    assert run("retention", "remove", "--tenant", "acme", "--of", "evidence").exit_code == 0
     (line,) = run("retention", "list", "--json").stdout.splitlines()
     told = json.loads(line)
     assert (told["tenant_id"], told["about"], told["keep"], told["actor"]) == ("acme", "reminders", 30 * 86400, "dpo")
