@@ -135,4 +135,4 @@ def test_what_is_in_time_is_not_cut_off(frozen):
     with database.answering_within(30.0), database.transaction() as connection:
         connection.cursor().execute("SELECT 1")
     with pytest.raises(psycopg2.OperationalError), database.answering_within(0.2), database.transaction() as connection:
-        connection.cursor().execute("SELECT pg_sleep(20)")
+        connection.cursor().execute("SELECT pg_sleep(0.6)")
