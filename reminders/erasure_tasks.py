@@ -8,6 +8,7 @@ it came to, with the token that stands for the user and never the user's id.
 from __future__ import annotations
 
 import logging
+from collections.abc import Sequence
 from functools import partial
 from typing import Any
 
@@ -17,7 +18,7 @@ from reminders.domain.errors import InvalidInput, Refused
 from reminders.ledger.retention_policies import LONGEST
 from reminders.ledger.review import checked_words
 from reminders.operate.erasure import erase
-from reminders.operate.retention import purge
+from reminders.operate.retention import not_within_window, purge
 from reminders.operators_word import by_an_operator, refusal_logged
 from reminders.settings import SHORTEST_RETENTION, Settings
 
@@ -33,16 +34,27 @@ MOST_TURNS = 360
 
 
 @by_an_operator(name="reminders.erase")
-def erase_user(*, tenant: str, user: str, actor: str, reason: str, turn: int = 1) -> dict[str, Any]:
-    """Erase a user; see `reminders erase`. Goes on by itself, a while at a time, until it is complete."""
+def erase_user(
+    *,
+    tenant: str,
+    user: str,
+    actor: str,
+    reason: str,
+    addresses: Sequence[str] = (),
+    channel: str | None = None,
+    turn: int = 1,
+) -> dict[str, Any]:
+    """Erase a user, with `addresses` that the ledger may not know any more; see `reminders erase`. Goes on by itself, a while at a time, until it is complete."""
     with _refusal_logged("erase", "erasure"):
         _allowed()
-        done = erase(bootstrap.database(), tenant, user, actor=actor, reason=reason, patience=0.0, seconds=SECONDS)
+        named = _named(addresses, channel)
+        word = {"actor": actor, "reason": reason}
+        done = erase(bootstrap.database(), tenant, user, **word, **named, patience=0.0, seconds=SECONDS)
     touched = sum(done.touched.values())
     counts = (touched, done.complete, done.being_sent, done.files_in_use)
     logger.info("erasure.done user=%s touched=%d complete=%s being_sent=%d files_in_use=%d", done.user_token, *counts)
     if not done.complete and turn < MOST_TURNS:
-        given = {"tenant": tenant, "user": user, "actor": actor, "reason": reason, "turn": turn + 1}
+        given = {"tenant": tenant, "user": user, "actor": actor, "reason": reason, **named, "turn": turn + 1}
         waits = bool(done.being_sent or done.files_in_use)
         erase_user.apply_async(kwargs=given, countdown=AGAIN_AFTER if waits else None)
     return {"user_token": done.user_token, "touched": done.touched, "complete": done.complete}
@@ -55,11 +67,21 @@ def purge_older(*, older_than: str, actor: str, reason: str) -> dict[str, Any]:
         _allowed()
         who = checked_words("actor", actor)
         checked_words("reason", reason)
-        done = purge(bootstrap.database(), _age(older_than), seconds=SECONDS)
+        age = _age(older_than)
+        not_within_window("older_than", age, bootstrap.installation())
+        done = purge(bootstrap.database(), age, seconds=SECONDS)
     logger.info("purge.asked purged=%d marked=%d complete=%s actor=%s", done.purged, done.marked, done.complete, who)
     if not done.complete:
         purge_older.apply_async(kwargs={"older_than": older_than, "actor": actor, "reason": reason})
     return {"purged": done.purged, "marked": done.marked, "complete": done.complete}
+
+
+def _named(addresses: object, channel: str | None) -> dict[str, Any]:
+    if isinstance(addresses, str) or not isinstance(addresses, Sequence):
+        raise InvalidInput("addresses", "must be a list of addresses")
+    if channel is not None and not addresses:
+        raise InvalidInput("channel", "says of which channel `addresses` are: not without them")
+    return {"addresses": list(addresses), **({} if channel is None else {"channel": channel})} if addresses else {}
 
 
 def _allowed() -> None:

@@ -3,7 +3,7 @@
 from reminders.ledger.migration_steps import build_index, run
 
 revision = "0029"
-down_revision = "0027"
+down_revision = "0028"
 branch_labels = None
 depends_on = None
 

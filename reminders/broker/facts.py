@@ -10,6 +10,7 @@ import redis
 
 from reminders.broker.link import Link
 from reminders.broker.presence import Presence, ask, ask_dispatchers, living, living_dispatchers
+from reminders.broker.silence import Silent, silent_ones
 from reminders.celery_options import CLIENT_NAME, KEY_PREFIX
 from reminders.settings import Settings
 
@@ -53,6 +54,7 @@ class BrokerFacts:
     """What the server answers to a write; None if it takes it."""
     dispatchers: tuple[str, ...]
     """Those whose workers have spoken here of late."""
+    silent: tuple[Silent, ...]
 
 
 def read_broker(settings: Settings) -> BrokerFacts:
@@ -63,9 +65,10 @@ def read_broker(settings: Settings) -> BrokerFacts:
             info: dict[str, Any] = client.info()
             with client.pipeline(transaction=False) as pipe:
                 ask(pipe)
-                workers = living(pipe.execute())
+                replies = pipe.execute()
                 ask_dispatchers(pipe)
                 dispatchers = living_dispatchers(pipe.execute())
+            workers, silent = living(replies), silent_ones(client, replies)
             save, timeout = _configured(client, "save"), _configured(client, "timeout")
             refuses_writes = _refuses_writes(client)
             connected = _connected(client, _database(client))
@@ -87,6 +90,7 @@ def read_broker(settings: Settings) -> BrokerFacts:
         tuple(workers),
         refuses_writes,
         tuple(dispatchers),
+        tuple(silent),
     )
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from reminders.broker.link import BrokerAway, Link
 from reminders.broker.presence import DROPPED_KEY, Presence, ask, living
+from reminders.broker.silence import Silent, silent_ones
 from reminders.celery_options import DELIVERY_QUEUES, KEY_PREFIX, QUEUES
 from reminders.pipeline.ports import OnBroker
 from reminders.settings import Settings
@@ -53,6 +54,17 @@ class RedisGauge:
             with self._link.redis() as client, client.pipeline(transaction=False) as pipe:
                 ask(pipe)
                 return sorted(living(pipe.execute()), key=lambda worker: (worker.node, worker.pid))
+        except BrokerAway:
+            return None
+
+    def silent(self) -> list[Silent] | None:
+        """Those that have fallen silent without having signed off; None when the broker cannot be asked."""
+        try:
+            with self._link.redis() as client:
+                with client.pipeline(transaction=False) as pipe:
+                    ask(pipe)
+                    replies = pipe.execute()
+                return silent_ones(client, replies)
         except BrokerAway:
             return None
 

@@ -6,16 +6,17 @@ import logging
 import os
 import signal
 from collections.abc import Callable
-from threading import Event, Thread
+from threading import Event, Lock, Thread
 from time import monotonic
 from typing import Any
 
+from celery import signals
 from celery.bootsteps import CLOSE, TERMINATE
 from celery.worker import state
 
 from reminders.broker import junk
 from reminders.broker.link import BrokerAway, Link
-from reminders.broker.presence import Presence, announce
+from reminders.broker.presence import Presence, announce, sign_off
 from reminders.broker.progress import Progress
 from reminders.broker.shutdown import given_up, shutting_down
 from reminders.celery_options import SCAN_TASK
@@ -33,6 +34,8 @@ DEAF_AFTER = 15
 is ended. Looks and not seconds: a process that was frozen or starved has had no time to ask."""
 STARTING = 45
 """Looks more that a worker gets until it has asked for the first time."""
+SIGN_OFF_WITHIN = 3.0
+"""Seconds that the end of a process waits for the broker's answer to its last words."""
 SCAN_IDLE = 5.0
 """Seconds without a scan after which a scanner wakes itself, should the tick have been lost with the broker's data."""
 
@@ -50,6 +53,8 @@ def watch(
     `looked_at` says when its scan last began a look, by `time.monotonic`; None if it never did.
     """
     thread = _Watch(worker, settings, wake_scan, looked_at)
+    # Weak references would let the handler go.
+    signals.worker_shutdown.connect(thread.sign_off, weak=False)
     Thread(target=thread.run, name="watch", daemon=True).start()
 
 
@@ -72,6 +77,21 @@ class _Watch:
         self._scan_seen = 0.0
         self._progress = Progress()
         self._pace = Event()
+        self._speaking = Lock()
+        self._signed_off = False
+
+    def sign_off(self, **_: Any) -> None:
+        """Say that this process ends as it should, and nothing after that."""
+        if not self._speaking.acquire(timeout=SIGN_OFF_WITHIN):
+            return
+        try:
+            self._signed_off = True
+            if self._announced is not None:
+                sign_off(self._link, self._announced)
+        except BrokerAway as error:
+            logger.info("watch.not_signed_off error=%s: it is known to have been leaving, if that could be said", error)
+        finally:
+            self._speaking.release()
 
     def run(self) -> None:
         while True:
@@ -83,6 +103,11 @@ class _Watch:
             self._pace.wait(EVERY)
 
     def _look(self) -> None:
+        with self._speaking:
+            if not self._signed_off:
+                self._look_and_speak()
+
+    def _look_and_speak(self) -> None:
         consumer = getattr(self._worker, "consumer", None)
         ready = getattr(consumer, "task_consumer", None) is not None
         listens = self._listens(consumer)
@@ -91,6 +116,8 @@ class _Watch:
             idle=listens and not state.reserved_requests,
             looked_at=self._looked_at(),
         )
+        if self._worker.blueprint is not None and self._worker.blueprint.state in {CLOSE, TERMINATE}:
+            shutting_down.set()  # told by remote control, which sends no signal
         dropped, counted = junk.dropped.take(), tally.events.take()
         presence = self._presence(consumer)
         try:
@@ -102,6 +129,7 @@ class _Watch:
                 counted=counted,
                 progress_age=self._progress.age(),
                 dispatcher=self._settings.dispatcher,
+                leaving=shutting_down.is_set(),
             )
             self._announced = presence
         except BrokerAway:
@@ -109,8 +137,6 @@ class _Watch:
             tally.events.put_back(counted)
             self._unheard = min(self._unheard, 0)  # the broker's silence is not the consumer's deafness
             return
-        if self._worker.blueprint is not None and self._worker.blueprint.state in {CLOSE, TERMINATE}:
-            shutting_down.set()  # told by remote control, which sends no signal
         if shutting_down.is_set():
             return
         self._unheard = 0 if listens else self._unheard + 1

@@ -18,21 +18,43 @@ from reminders.operate.erasure import PATIENCE, Erased, erase, rehearse
 @click.command("erase", short_help="Erase a user; the proof of what was sent stays.")
 @click.option("--tenant", required=True, help="Whose user it is.")
 @click.option("--user", required=True, help="The user's id.")
+@click.option(
+    "--to",
+    "addresses",
+    multiple=True,
+    metavar="ADDRESS",
+    help="An address of the user's that the ledger may not know any more; repeatable.",
+)
+@click.option("--channel", help="Of which channel these addresses are.  [default: any]")
 @click.option("--reason", help="Why; kept on record. Needed, save with --dry-run.")
 @click.option("--actor", help="Who; kept on record with this host.  [default: you]")
 @click.option("--wait", help=f"How long to wait for attempts that are under way; `0s`, `2m`.  [default: {PATIENCE:g}s]")
 @click.option("--dry-run", is_flag=True, help="Only count what bears the user's id.")
 @json_option
 def erase_(
-    *, tenant: str, user: str, reason: str | None, actor: str | None, wait: str | None, dry_run: bool, as_json: bool
+    *,
+    tenant: str,
+    user: str,
+    addresses: tuple[str, ...],
+    channel: str | None,
+    reason: str | None,
+    actor: str | None,
+    wait: str | None,
+    dry_run: bool,
+    as_json: bool,
 ) -> None:
     """Remove what is personal of a user, or put a token in its place, everywhere in the ledger.
 
     Live reminders are cancelled first. Delivery keys, times, outcomes and providers' references stay; suppressions and
-    refusals stay in force. What is scheduled again of before is known, and not sent; new reminders are. It may be broken
+    refusals stay in force. Addresses are known by the user's reminders and series that are there; name those of purged ones
+    with --to. What is scheduled again of before is known, and not sent; new reminders are. It may be broken
     off at any time, and is completed by saying it again. Backups, logs of others and files on disk are not ours to erase.
     """
+    if channel is not None and not addresses:
+        raise click.UsageError("--channel says of which channel the addresses of --to are.")
     if dry_run:
+        if addresses:
+            raise click.UsageError("--dry-run counts what bears the user's id: not with --to.")
         with session() as ledger:
             counts = rehearse(ledger.database, tenant, user)
         if as_json:
@@ -45,7 +67,16 @@ def erase_(
     patience = PATIENCE if wait is None else _seconds(wait)
     with session() as ledger:
         who = whoever_this_is() if actor is None else actor
-        done = erase(ledger.database, tenant, user, actor=who, reason=reason, patience=patience)
+        done = erase(
+            ledger.database,
+            tenant,
+            user,
+            actor=who,
+            reason=reason,
+            addresses=addresses,
+            channel=channel,
+            patience=patience,
+        )
     if as_json:
         print_json(asdict(done))
     else:

@@ -11,7 +11,7 @@ from reminders.domain.durations import parse_duration
 from reminders.domain.errors import InvalidInput
 from reminders.ledger.retention_policies import LONGEST
 from reminders.operate.other_retention import OthersPurged, purge_others
-from reminders.operate.retention import Purged, purge, rehearse
+from reminders.operate.retention import Purged, not_within_window, purge, rehearse
 from reminders.operate.settlement_retention import SettlementsPurged, purge_settlements, rehearse_settlements
 from reminders.settings import SHORTEST_RETENTION
 
@@ -34,6 +34,7 @@ def purge_(*, older_than: str | None, dry_run: bool, limit: int | None, as_json:
     given = None if older_than is None else _age(older_than)
     with session() as ledger:
         age = ledger.settings.retention if given is None else given
+        not_within_window("--older-than", age, ledger.settings)
         done = rehearse(ledger.database, age) if dry_run else purge(ledger.database, age, limit=limit)
         act = rehearse_settlements if dry_run else purge_settlements
         settled = act(ledger.database, files=age, others=ledger.settings.reconcile_keep)
@@ -102,4 +103,4 @@ def _told_of_others(done: OthersPurged, *, dry_run: bool) -> list[str]:
     if not done.gone:
         return []
     counts = ", ".join(f"{number:,} {table.replace('_', ' ')}" for table, number in done.gone.items())
-    return [f"Besides {'would be purged at most' if dry_run else 'purged'}: {counts}"]
+    return [f"Besides {'would be purged as things are' if dry_run else 'purged'}: {counts}"]

@@ -14,6 +14,7 @@ from reminders.domain.durations import parse_duration
 from reminders.domain.errors import InvalidInput
 from reminders.domain.request import checked_text
 from reminders.ledger.retention_policies import ABOUT, policies, remove_policy, set_policy
+from reminders.operate.retention import not_within_window
 
 _tenant = click.option("--tenant", required=True, help="Whose.")
 _of = click.option("--of", "about", type=click.Choice(ABOUT), default="reminders", show_default=True, help="Of what.")
@@ -37,6 +38,8 @@ def set_(*, tenant: str, about: str, keep: str, reason: str, actor: str | None) 
     except ValueError as error:
         raise InvalidInput("--keep", str(error)) from None
     with session() as ledger:
+        if about == "reminders":
+            not_within_window("--keep", seconds, ledger.settings)
         who = whoever_this_is() if actor is None else actor
         set_policy(ledger.database, tenant, about, seconds, actor=who, reason=reason)
     print(f"{about} of {for_people(tenant)} are kept for {seconds / 86400:g} days once they are over")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 import click
@@ -21,6 +22,25 @@ from reminders.ledger.settlement_status import reconciliation_status
 from reminders.ledger.status import PERIODS, ledger_status
 from reminders.settings import Settings
 
+ANSWERS_WITHIN = 15.0
+"""Seconds after which a Postgres that says nothing counts as away."""
+
+DAYS = 7
+"""That `--slo` shows, unless told otherwise."""
+
+
+class Seconds(click.FloatRange):
+    """A number of seconds between two pictures. No comparison keeps `nan` out."""
+
+    def __init__(self) -> None:
+        super().__init__(min=0.1, max=3600)
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> float:
+        seconds = float(super().convert(value, param, ctx))
+        if math.isnan(seconds):
+            self.fail(f"{value!r} is not a number.", param, ctx)
+        return seconds
+
 
 @click.command(short_help="What is due, in flight, late, dead.")
 @click.option(
@@ -28,14 +48,14 @@ from reminders.settings import Settings
     metavar="[SECONDS]",
     is_flag=False,
     flag_value="2",
-    type=click.FloatRange(min=0.1, max=3600),
+    type=Seconds(),
     help="Show it again every so many seconds (2), until Ctrl-C.",
 )
 @click.option("--slo", is_flag=True, help="Show instead how many reminders were called for in time, by day and tenant.")
-@click.option("--days", type=click.IntRange(1, 400), default=7, show_default=True, help="With --slo: how many, UTC.")
+@click.option("--days", type=click.IntRange(1, 400), help=f"With --slo: how many, UTC.  [default: {DAYS}]")
 @click.option("--tenant", help="With --slo: of this tenant alone.")
 @json_option
-def status(*, watch: float | None, slo: bool, days: int, tenant: str | None, as_json: bool) -> None:
+def status(*, watch: float | None, slo: bool, days: int | None, tenant: str | None, as_json: bool) -> None:
     """Show what is due, in flight, late and dead, and what waits on the broker.
 
     Live states are counted exactly, ended ones over the last 24 hours. "oldest due" is how long the reminder that has waited
@@ -43,8 +63,13 @@ def status(*, watch: float | None, slo: bool, days: int, tenant: str | None, as_
     tick" is beat's last one that a scanner took; a scanner that wakes itself makes none. Exits 0 also while Redis is away.
     """
     if slo:
-        print_slo(days=days, tenant=tenant, as_json=as_json)
+        if watch is not None:
+            raise click.UsageError("--slo is shown once: not with --watch.")
+        print_slo(days=DAYS if days is None else days, tenant=tenant, as_json=as_json)
         return
+    for name, given in (("--days", days), ("--tenant", tenant)):
+        if given is not None:
+            raise click.UsageError(f"{name} goes with --slo.")
     with session(broker=True) as ledger:
         if watch is None:
             _show(ledger, as_json=as_json)
@@ -65,11 +90,10 @@ def _show_if_it_answers(ledger: Session, *, as_json: bool) -> None:
 
 
 def _show(ledger: Session, *, as_json: bool) -> None:
-    found = {
-        **ledger_status(ledger.database, scan_every=ledger.settings.scan_every),
-        "reconciliation": reconciliation_status(ledger.database),
-        **broker_status(ledger.settings),
-    }
+    with ledger.database.answering_within(ANSWERS_WITHIN):
+        shown = ledger_status(ledger.database, scan_every=ledger.settings.scan_every)
+        reconciled = reconciliation_status(ledger.database)
+    found = {**shown, "reconciliation": reconciled, **broker_status(ledger.settings)}
     if as_json:
         print_json(
             {**found, **{name: [each.fields() for each in found[name]] for name in ("pauses", "drains", "rates")}}
@@ -81,15 +105,16 @@ def _show(ledger: Session, *, as_json: bool) -> None:
 def broker_status(settings: Settings) -> dict[str, Any]:
     """What the broker shows, or null for all of it and `broker_error`, which is null otherwise.
 
-    `unacknowledged` counts delivery messages that workers alive have taken and not finished, as far as they can hold any.
+    `silent_workers` are those that fell silent without having signed off, and were not replaced. `unacknowledged` counts delivery messages that workers alive have taken and not finished, as far as they can hold any.
     """
     gauge = RedisGauge(settings)
     try:
         queues, workers, dropped, deliveries = gauge.queues(), gauge.workers(), gauge.dropped(), gauge.in_flight()
+        gone = gauge.silent()
     finally:
         gauge.close()
-    if queues is None or workers is None or dropped is None or deliveries is None:
-        unknown = dict.fromkeys(("queues", "unacknowledged", "workers", "dropped_messages"))
+    if queues is None or workers is None or dropped is None or deliveries is None or gone is None:
+        unknown = dict.fromkeys(("queues", "unacknowledged", "workers", "silent_workers", "dropped_messages"))
         return {**unknown, "broker_error": why_broker_is_away(settings) or "it answers again now"}
     alive = [
         {"node": worker.node, "pid": worker.pid, "queues": list(worker.queues), "capacity": worker.capacity}
@@ -99,6 +124,15 @@ def broker_status(settings: Settings) -> dict[str, Any]:
         "queues": queues,
         "unacknowledged": deliveries.held,
         "workers": alive,
+        "silent_workers": [
+            {
+                "node": each.presence.node,
+                "pid": each.presence.pid,
+                "queues": list(each.presence.queues),
+                "seconds": round(each.seconds, 1),
+            }
+            for each in gone
+        ],
         "dropped_messages": dropped,
         "broker_error": None,
     }
@@ -125,6 +159,7 @@ def _print_for_people(found: dict[str, Any]) -> None:
             ("oldest due", f"{late:,.1f} s late" if late else "none is late"),
             ("in flight", f"{found['in_flight']:,}"),
             ("held", f"{found['held']:,}"),
+            ("wait for a hold", _waiting_for_people(found["waiting_for_holds"])),
             *pauses_for_people(found["pauses"]),
             ("tenants", _tenants_for_people(found)),
             ("nobody runs", _away_for_people(found["dispatchers_away"])),
@@ -146,6 +181,16 @@ def _print_for_people(found: dict[str, Any]) -> None:
             *_broker_for_people(found),
         ]
     )
+
+
+def _waiting_for_people(places: dict[str, int]) -> str | None:
+    """Of those pending; nothing where no destination and no channel keeps any."""
+    told = []
+    if places["destination"]:
+        told.append(f"{places['destination']:,} for their destination's: `reminders destination list`")
+    if places["channel"]:
+        told.append(f"{places['channel']:,} for their channel's: `reminders notice list`")
+    return "; ".join(told) or None
 
 
 def _notices_for_people(unseen: dict[str, int]) -> str:
@@ -202,6 +247,13 @@ def _broker_for_people(found: dict[str, Any]) -> list[tuple[str, object]]:
         ("queues", _listed(found["queues"], "{count:,} on {name}") or "empty"),
         ("with workers", f"{found['unacknowledged']:,} unacknowledged"),
         *zip(names, workers or ["none"], strict=False),
+        *(
+            (
+                "silent",
+                f"{each['node']} ({'+'.join(each['queues'])}), process {each['pid']}, for {each['seconds']:,.0f} s: frozen, or killed",
+            )
+            for each in found["silent_workers"]
+        ),
         *(
             [("not ours", _listed(found["dropped_messages"], "{count:,} for {name}"))]
             if found["dropped_messages"]

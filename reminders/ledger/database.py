@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from typing import Any
 
 import psycopg2
@@ -16,6 +16,7 @@ from sqlalchemy.exc import ArgumentError
 from sqlalchemy.pool import PoolProxiedConnection
 
 from reminders.domain.errors import ServiceUnavailable, SettingsError
+from reminders.ledger.deadline import Deadline
 from reminders.ledger.statement import BoundStatement, Statement
 
 Row = tuple[Any, ...]
@@ -95,6 +96,14 @@ class Database:
             connect_args={**NOTICE_SILENCE, "application_name": application_name},
         )
         event.listen(self._engine, "connect", _autocommit)
+        self._deadline = Deadline()
+        event.listen(self._engine, "connect", self._deadline.add)
+
+    def answering_within(self, seconds: float) -> AbstractContextManager[None]:
+        """For a block whose every statement must have been answered by then, also by a server that is frozen: a lost connection is
+        raised otherwise, some seconds later at most where one had to be opened. Not for a pool that other threads use as well.
+        """
+        return self._deadline.within(seconds)
 
     def close(self) -> None:
         self._engine.dispose()
@@ -215,6 +224,8 @@ class Database:
                 _driver(connection).cursor().execute(_BEGIN + self._patience)
         except DATABASE_AWAY:
             connection.close()
+            if self._deadline.passed.is_set():
+                raise
             connection = self._engine.raw_connection()
             try:
                 _driver(connection).cursor().execute(_BEGIN + self._patience)

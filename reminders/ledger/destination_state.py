@@ -15,14 +15,14 @@ from reminders.ledger.holding import HOLD_SPREAD
 from reminders.ledger.notices import SEEN_BY_ENABLING
 from reminders.ledger.statement import Statement
 
-# Nobody need have sent anything there yet. What disabled it first stays on record.
+# Nobody need have sent anything there yet. What disabled it first stays on record; an operator's word outlasts the reminders.
 DISABLE = Statement(
     "destination_disable",
     """
-INSERT INTO {s}.destinations AS p (id, tenant_id, channel, address, disabled_at, disabled_reason)
-VALUES (:id, :tenant, :channel, :address, clock_timestamp(), :reason)
+INSERT INTO {s}.destinations AS p (id, tenant_id, channel, address, disabled_at, disabled_reason, disabled_by_operator)
+VALUES (:id, :tenant, :channel, :address, clock_timestamp(), :reason, true)
 ON CONFLICT (id) DO UPDATE
-SET disabled_at = COALESCE(p.disabled_at, EXCLUDED.disabled_at), disabled_reason = COALESCE(p.disabled_reason, EXCLUDED.disabled_reason)
+SET disabled_by_operator = true, disabled_at = COALESCE(p.disabled_at, EXCLUDED.disabled_at), disabled_reason = COALESCE(p.disabled_reason, EXCLUDED.disabled_reason)
 RETURNING 1
 """,
     {"id": "uuid", "tenant": "text", "channel": "text", "address": "text", "reason": "text"},
@@ -33,8 +33,8 @@ ENABLE_IF_DISABLED = Statement(
     f"""
 WITH enabled AS (
     UPDATE {{s}}.destinations
-    SET disabled_at = NULL, disabled_reason = NULL, failing_since = NULL, breaker_opened_at = NULL, breaker_times = 0, probe_id = NULL,
-        enabled_at = clock_timestamp(), enabled_reason = :reason
+    SET disabled_at = NULL, disabled_reason = NULL, disabled_by_operator = false, failing_since = NULL, breaker_opened_at = NULL,
+        breaker_times = 0, probe_id = NULL, enabled_at = clock_timestamp(), enabled_reason = :reason
     WHERE id = :id AND disabled_at IS NOT NULL
     RETURNING id
 ), {SEEN_BY_ENABLING}

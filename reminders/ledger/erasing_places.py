@@ -3,13 +3,36 @@
 from __future__ import annotations
 
 import socket
+from collections.abc import Sequence
 
-from reminders.domain.identity import NOWHERE
+from reminders.domain.identity import NOWHERE, destination_id
 from reminders.ledger.database import Database
 from reminders.ledger.erasure_records import Erasure, note, step
 from reminders.ledger.statement import Statement
 
 _ON_RECORD = ("secrets", "secret_changes", "notices", "rates", "pauses", "suppressions")
+
+CHANNELS = Statement(
+    "erasure_channels",
+    """
+SELECT name FROM {s}.known_channels WHERE :channel IS NULL OR name = :channel
+UNION SELECT channel FROM {s}.destinations WHERE tenant_id = :tenant AND (:channel IS NULL OR channel = :channel)
+""",
+    {"tenant": "text", "channel": "text"},
+)
+
+# In another spelling too, where one is on record.
+NAMED = Statement(
+    "erasure_named_places",
+    """
+UPDATE {s}.erasures
+SET destination_ids = ARRAY(SELECT unnest(destination_ids) UNION SELECT unnest(:ids) UNION
+                            SELECT id FROM {s}.destinations
+                            WHERE tenant_id = :tenant AND lower(address) = ANY(:addresses) AND (:channel IS NULL OR channel = :channel))
+WHERE id = :erasure RETURNING 1
+""",
+    {"erasure": "uuid", "ids": "uuid[]", "addresses": "text[]", "tenant": "text", "channel": "text"},
+)
 
 # Most have nothing on record. For those that have, all reminders may be read.
 UNUSED = Statement(
@@ -58,6 +81,18 @@ SELECT (SELECT count(*) FROM places), (SELECT count(*) FROM keys), (SELECT count
     {"ids": "uuid[]", "nowhere": "uuid", "actor": "text", "host": "text"},
 )
 TABLES = ("destinations", "secrets", "notices", "secret_changes", "rates", "pauses", "suppressions")
+
+
+def name_places(database: Database, of: Erasure, addresses: Sequence[str], channel: str | None) -> None:
+    """Have these addresses erased too, on one channel or on all: the ledger need not know that the user had them."""
+    if not addresses:
+        return
+    given = {"tenant": of.tenant, "channel": channel}
+    with step(database, by_index=False) as run:
+        channels = [row[0] for row in run(CHANNELS, **given)]
+        ids = {str(destination_id(of.tenant, each, address)) for each in channels for address in addresses}
+        run(NAMED, erasure=str(of.id), ids=sorted(ids), addresses=[each.lower() for each in addresses], **given)
+    # Crash here: they are noted, by hashes; their words are looked for again only if they are named again.
 
 
 def erase_places(database: Database, of: Erasure) -> None:

@@ -80,8 +80,8 @@ DROP_FILE = Statement(
 
 def patterns(addresses: Sequence[str], user: str) -> tuple[list[str], list[str]]:
     """What to look for, as regular expressions: in words, and in bytes that Postgres has escaped."""
-    in_words = [_escaped(each) for each in addresses if each]
-    in_bytes = [_escaped(_as_bytes(each)) for each in addresses if each]
+    in_words = [_address(each, _escaped(each)) for each in addresses if each]
+    in_bytes = [_address(each, _escaped(_as_bytes(each)), after=_ESCAPE) for each in addresses if each]
     if len(user) >= SHORTEST:
         in_words.append(_whole(_escaped(user)))
         in_bytes.append(_whole(_escaped(_as_bytes(user))))
@@ -113,8 +113,22 @@ def erase_files(database: Database, of: Erasure, wanted: Sequence[str]) -> int:
     return busy
 
 
+def _address(address: str, pattern: str, *, after: str = "") -> str:
+    """The address by itself: as a part of a longer one it is somebody else's. What only ends or begins a sentence is no part of it."""
+    begins, goes_on = _OF_URL if "://" in address else _OF_OTHERS
+    starts = rf"(?<![[:alnum:]_]|[[:alnum:]_]{begins})"
+    return rf"({starts}{after and '|' + after}){pattern}(?![[:alnum:]_]|{goes_on}[[:alnum:]_])"
+
+
 def _whole(pattern: str) -> str:
     return rf"(^|[^[:alnum:]_.@-]){pattern}($|[^[:alnum:]_@-])"
+
+
+_OF_OTHERS = (r"[.+-]", r"[.@-]")
+_OF_URL = (r"[.+-]", r"([.:@%&=+~-]|[/?#]+)")
+"""What joins an address, on its left and on its right, to a letter or digit that makes it another one."""
+_ESCAPE = r"(?<=\\[0-3][0-7]{2})"
+"""After a byte that Postgres has escaped, which is no ASCII letter though it ends in a digit."""
 
 
 def _escaped(text: str) -> str:

@@ -14,6 +14,7 @@ from reminders.ledger.caller import fetch
 from reminders.ledger.database import INDEXES_ONLY, Database
 from reminders.ledger.rate_rules import WAITS
 from reminders.ledger.statement import Statement
+from reminders.ledger.waiting_for_places import HOLDS, LOOKED_AT, WAITING
 
 MOST = 100_000
 """At which a count ends; reading as many index entries takes some 30 ms."""
@@ -21,6 +22,8 @@ LOOKED_UP = 200
 """Of what is leased or published, how many are looked up to see which has waited longest: those that seem to."""
 STATEMENT_SECONDS = 2
 """After which Postgres breaks a statement off: an observer must not be a load."""
+LOOK_SECONDS = 6.0
+"""After which the whole look is broken off, for a server that answers nothing at all: Prometheus waits for ten."""
 
 CLOCK = Statement("measure_clock", "SELECT extract(epoch FROM clock_timestamp())::float8", {})
 
@@ -169,7 +172,7 @@ class Measures:
 
 def measure(database: Database) -> Measures:
     """Look once: a few statements in one read-only transaction. Raises what `Database` raises, also for a slow answer."""
-    with database.transaction() as connection:
+    with database.answering_within(LOOK_SECONDS), database.transaction() as connection:
         with connection.cursor() as cursor:
             cursor.execute(
                 f"SET TRANSACTION READ ONLY; SET LOCAL statement_timeout = '{STATEMENT_SECONDS}s'; SET LOCAL jit = off; {INDEXES_ONLY}"
@@ -194,7 +197,7 @@ def measure(database: Database) -> Measures:
             in_flight={"published": published, "sending": sending},
             oldest_due_age=oldest or 0.0,
             parked=parked,
-            held=dict(ask(HELD)),
+            held={**dict(ask(HELD)), **dict(ask(WAITING, holds=HOLDS, looked_at=LOOKED_AT))},
             review={kind: (number, age) for kind, number, age in ask(REVIEW)},
             unknown=unknown,
             unknown_age=unknown_age or 0.0,

@@ -18,7 +18,7 @@ class Goes:
     """Rows that go one by one, found by walking the table's primary key.
 
     SQL over a row `x`: since when it is over, its tenant (none: nobody's), and why it stays all the same, which may read other
-    tables. `blank` is what is set instead of deleting the row.
+    tables. `blank` is what is set instead of deleting the row. `sooner` says which rows of evidence go as reminders do.
     """
 
     key: tuple[tuple[str, str], ...]
@@ -27,13 +27,13 @@ class Goes:
     tenant: str | None = "x.tenant_id"
     unless: str = "false"
     blank: str | None = None
+    sooner: str | None = None
 
 
 _ID = (("id", "uuid"),)
 _STILL_USED = "EXISTS (SELECT 1 FROM {s}.reminders r WHERE r.destination_id = x.id)"
 
 GOES: dict[str, Goes] = {
-    "notices": Goes(_ID, "reminders", "x.seen_at"),
     "channel_holds": Goes((("tenant_id", "text"), ("channel", "text")), "reminders", "x.hold_until"),
     "secrets": Goes(_ID, "reminders", "x.retires_at"),
     "series_skips": Goes(
@@ -53,6 +53,23 @@ GOES: dict[str, Goes] = {
               slot = '', data = '{}', request_hash = {s}.erased_hash(), start_wall = '1970-01-01T00:00:00', rule = NULL,
               extra = '{}', left_out = '{}', skipped = '{}', zone = 'UTC', planned_zone = 'UTC', follows_user = false,
               status = 'cancelled', erased_at = clock_timestamp()""",
+    ),
+    # Calls that failed have left an address here, which nobody but its reminders knows: it goes with the last of them. What an
+    # operator has set stands until it is set otherwise; that one enabled it is evidence.
+    "destinations": Goes(
+        _ID,
+        "evidence",
+        """CASE WHEN x.deduplicates IS NULL AND x.secret_mark IS NULL AND NOT (x.disabled_by_operator AND x.disabled_at IS NOT NULL)
+           THEN GREATEST(x.created_at, x.disabled_at, x.enabled_at, x.failing_since, x.timed_out_at, x.breaker_opened_at) END""",
+        unless=f"""COALESCE(x.hold_until > COALESCE(:now, clock_timestamp()), false) OR {_STILL_USED}
+                   OR EXISTS (SELECT 1 FROM {{s}}.series s WHERE s.destination_id = x.id)""",
+        sooner="x.enabled_at IS NULL",
+    ),
+    "notices": Goes(
+        _ID,
+        "reminders",
+        "CASE WHEN x.destination_id IS NULL THEN x.seen_at ELSE COALESCE(x.seen_at, x.last_at, x.noticed_at) END",
+        unless="x.seen_at IS NULL AND EXISTS (SELECT 1 FROM {s}.destinations d WHERE d.id = x.destination_id)",
     ),
     "calendar_entries": Goes(
         (("calendar_id", "uuid"), ("entry_key", "bytea")),
@@ -100,14 +117,6 @@ GOES: dict[str, Goes] = {
         "x.changed_at",
         unless="""EXISTS (SELECT 1 FROM {s}.reminders r WHERE r.tenant_id = x.tenant_id AND r.user_id = x.user_id)
                   OR EXISTS (SELECT 1 FROM {s}.series s WHERE s.tenant_id = x.tenant_id AND s.user_id = x.user_id)""",
-    ),
-    # What an operator has set of a destination stands until it is set otherwise.
-    "destinations": Goes(
-        _ID,
-        "evidence",
-        """CASE WHEN x.deduplicates IS NULL AND x.secret_mark IS NULL THEN GREATEST(
-               x.created_at, x.hold_until, x.disabled_at, x.enabled_at, x.failing_since, x.timed_out_at, x.breaker_opened_at) END""",
-        unless=f"{_STILL_USED} OR EXISTS (SELECT 1 FROM {{s}}.series s WHERE s.destination_id = x.id)",
     ),
     "templates": Goes(
         _ID,

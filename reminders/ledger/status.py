@@ -17,6 +17,7 @@ from reminders.ledger.pausing import pauses
 from reminders.ledger.rates import rates
 from reminders.ledger.statement import Statement
 from reminders.ledger.tenant_standing import counted
+from reminders.ledger.waiting_for_places import HOLDS, LOOKED_AT, WAITING
 
 logger = logging.getLogger(__name__)
 
@@ -95,7 +96,8 @@ def ledger_status(database: Database, now: datetime | None = None, *, scan_every
     `oldest_due_age_seconds` counts from the due time, or the retry's, of what is due and not being sent yet, save what
     a pause holds that has not ended. `last_tick_at` and `dropped_ticks` are beat's alone; `beat_ticks` says whether the last one is at most `PERIODS` of
     `scan_every` (seconds, beat's period) ago. `quiet` counts those of the pending ones that wait for the end of their users' quiet hours. `pauses` are `Pause` objects: those that are active or still hold something; `drains` are those under way, `rates` the caps in
-    force. What waits for a turn, or is worked off by a drain or a resume, counts as due since it was. `breakers_open` counts the half open ones too,
+    force. What waits for a turn, or is worked off by a drain or a resume, counts as due since it was. `waiting_for_holds` counts
+    those of the pending ones that wait for the end of a destination's or a whole channel's hold, up to 10,000. `breakers_open` counts the half open ones too,
     `notices` the unseen ones by kind.
     `tenants` counts those that the ledger has met by their modes, `dispatchers` by whose they are; `dispatchers_away` are those of them that
     nobody has been seen to run of late.
@@ -105,6 +107,7 @@ def ledger_status(database: Database, now: datetime | None = None, *, scan_every
     counts = counts or {}
     notices = notices or {}
     modes, dispatchers = counted(database)
+    places: dict[str, int] = dict(database.fetch(WAITING, holds=HOLDS, looked_at=LOOKED_AT))
     return {
         "counts": {status: counts.get(status, 0) for status in COUNTED},
         "oldest_due_age_seconds": round(oldest, 3) if oldest is not None else 0.0,
@@ -118,6 +121,7 @@ def ledger_status(database: Database, now: datetime | None = None, *, scan_every
         "held": counts.get("held", 0),
         "quiet": quiet,
         "waiting_for_turns": waiting,
+        "waiting_for_holds": {reason: places.get(reason, 0) for reason in ("destination", "channel")},
         "breakers_open": breakers,
         "pauses": pauses(database),
         "tenants": {mode: modes.get(mode, 0) for mode in MODES},

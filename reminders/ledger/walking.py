@@ -37,7 +37,10 @@ def _over(rule: Goes) -> str:
         of = f"SELECT {bounded('p.keep')} FROM {{s}}.retention_policies p WHERE p.tenant_id = {rule.tenant} AND p.about ="
         kept = f"COALESCE(({of} '{rule.about}'), :keep)"
         if rule.about == "evidence":
-            kept = f"GREATEST({kept}, COALESCE(({of} 'reminders'), :least))"
+            of_reminders = f"COALESCE(({of} 'reminders'), :least)"
+            kept = f"GREATEST({kept}, {of_reminders})"
+            if rule.sooner is not None:
+                kept = f"CASE WHEN {rule.sooner} THEN {of_reminders} ELSE {kept} END"
     return f"COALESCE(({rule.since}) < COALESCE(:now, clock_timestamp()) - make_interval(secs => {kept}), false)"
 
 
@@ -88,8 +91,22 @@ SELECT count(*) FROM gone
     )
 
 
+def _count(table: str, rule: Goes) -> Statement:
+    wanted = ", ".join(f"(w.key ->> {place})::{kind}" for place, (_, kind) in enumerate(rule.key))
+    columns = ", ".join(f"x.{name}" for name, _ in rule.key)
+    return Statement(
+        f"count_{table}",
+        f"""
+SELECT count(*) FROM {{s}}.{table} x
+WHERE ({columns}) IN (SELECT {wanted} FROM json_array_elements(:keys) AS w (key)) AND {_over(rule)} AND NOT ({rule.unless})
+""",
+        _types(rule, keys="json"),
+    )
+
+
 LOOK = {table: _look(table, rule) for table, rule in GOES.items()}
 REMOVE = {table: _remove(table, rule) for table, rule in GOES.items()}
+COUNT = {table: _count(table, rule) for table, rule in GOES.items()}
 
 
 def look(database: Database, table: str, keeps: dict[str, float], after: str | None, now: datetime | None) -> Page:
@@ -113,6 +130,16 @@ def remove(database: Database, table: str, keeps: dict[str, float], keys: list[s
         )
         # Crash here, or before: they are there, and found again.
     return gone  # type: ignore[no-any-return]
+
+
+def removable(database: Database, table: str, keeps: dict[str, float], keys: list[str], now: datetime | None) -> int:
+    """How many of these `remove` would remove as things are, if nobody holds one."""
+    given = _given(table, keeps, now)
+    with database.transaction() as connection:
+        ((number,),) = fetch(
+            connection, database.schema, COUNT[table], **given, keys=json.dumps([json.loads(each) for each in keys])
+        )
+    return number  # type: ignore[no-any-return]
 
 
 def _given(table: str, keeps: dict[str, float], now: datetime | None) -> dict[str, object]:

@@ -7,14 +7,16 @@ own; cut off anywhere, the next run goes on, and finds by the user's id what is 
 from __future__ import annotations
 
 import time
+from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from uuid import UUID
 
 from reminders.domain.request import checked_text
 from reminders.ledger.database import Database
-from reminders.ledger.erasing import addresses, cancel_live, erase_reminders, still_live, stop_series
-from reminders.ledger.erasing_places import erase_places
+from reminders.ledger.erasing import addresses as known_addresses
+from reminders.ledger.erasing import cancel_live, erase_reminders, still_live, stop_series
+from reminders.ledger.erasing_places import erase_places, name_places
 from reminders.ledger.erasing_user import erase_calendars, erase_consent, erase_series
 from reminders.ledger.erasing_words import erase_files, erase_words, patterns
 from reminders.ledger.erasure_records import Erasure, begin, finish, found
@@ -52,17 +54,23 @@ def erase(
     *,
     actor: str,
     reason: str,
+    addresses: Sequence[str] = (),
+    channel: str | None = None,
     patience: float = PATIENCE,
     seconds: float | None = None,
 ) -> Erased:
     """Erase a user. Waits up to `patience` seconds for their open claims, and ends after about `seconds`.
 
-    Raises `InvalidInput`; `LockNotAvailable` if an application holds one of the rows for long.
+    `addresses` are the user's too, on `channel` or on any, though the ledger may not know it any more: its reminders of them were
+    purged. What is on record of one goes as that of the others does, unless somebody else's reminder or series has it. Raises `InvalidInput`; `LockNotAvailable` if an application holds one of the rows for long.
     """
     started = time.monotonic()
     tenant, user = checked_text("tenant_id", tenant_id), checked_text("user_id", user_id)
     said = {"actor": checked_words("actor", actor), "reason": checked_words("reason", reason)}
+    named = [checked_text("destination", each) for each in addresses]
+    on = None if channel is None else checked_text("channel", channel)
     of = begin(database, tenant, user, **said)
+    name_places(database, of, named, on)
     upto = stop_series(database, of)
     _cancel_all(database, of, upto)
     live, until = still_live(database, of, upto)
@@ -70,7 +78,7 @@ def erase(
         time.sleep(_LOOK_EVERY)
         live, until = still_live(database, of, upto)
     # While the addresses are still known: once they are gone from the reminders, nobody can look for them elsewhere.
-    in_words, in_bytes = patterns(addresses(database, of), user)
+    in_words, in_bytes = patterns([*known_addresses(database, of), *named], user)
     erase_words(database, of, in_words)
     busy = erase_files(database, of, in_bytes)
     if live or busy:

@@ -35,7 +35,7 @@ DEFINITIONS = (
     Definition("reminders_leases_past_end", "gauge", "Leases that have ended without a message: a scanner died, or the broker refused."),
     Definition("reminders_claims_past_end", "gauge", "Claims that have ended without an outcome and wait to be repaired."),
     Definition("reminders_parked", "gauge", "Reminders that wait for a retry."),
-    Definition("reminders_held", "gauge", "Reminders that are held, by why.", ("reason",)),
+    Definition("reminders_held", "gauge", "Reminders that are held, by why; of those that wait for the end of a destination's or channel's hold, up to 10,000.", ("reason",)),
     # -- what is in doubt, or needs a person
     Definition("reminders_review_open", "gauge", "Dead letters that are open, by kind.", ("kind",)),
     Definition("reminders_review_oldest_age_seconds", "gauge", "For how long the oldest open dead letter has been.", ("kind",)),
@@ -50,6 +50,8 @@ DEFINITIONS = (
     Definition("reminders_ticks_dropped_total", "counter", "Wake-ups that no scanner took in time, by who sent them.", ("by",)),
     Definition("reminders_processes", "gauge", "Worker processes alive, by queue; one of several queues counts in each.", ("queue",)),
     Definition("reminders_progress_age_seconds", "gauge", "By queue, for how long that process has not got on which has got on least lately: finished a task, looked, or been idle and asked for work.", ("queue",)),
+    Definition("reminders_processes_silent", "gauge", "Worker processes that fell silent without having signed off and were not replaced, by queue: frozen, or killed. Known for an hour.", ("queue",)),
+    Definition("reminders_silence_seconds", "gauge", "By queue, for how long that one of them has been silent that has been for longest.", ("queue",)),
     Definition("reminders_queue_messages", "gauge", "Messages that wait on the broker.", ("queue",)),
     Definition("reminders_unacknowledged_messages", "gauge", "Messages that workers have taken and not acknowledged, a killed one's included."),
     # -- counted by the processes, kept on the broker

@@ -28,7 +28,7 @@ logger = logging.getLogger(__name__)
 CONTENT_TYPE = "text/plain; version=0.0.4; charset=utf-8"
 OUTCOMES = ("delivered", "retry", "rejected", "unknown", "blocked")
 LETTERS = ("destination", "pipeline", "unknown")
-HELD = ("cap", "drain", "pause", "quiet_hours", "tenant_off")
+HELD = ("cap", "channel", "destination", "drain", "pause", "quiet_hours", "tenant_off")
 WAKERS = {"scan_due": "beat", "watch": "scanner"}
 SUPPRESSED = ("claimed", "dead", "delivered", "parked")
 """Reasons for which there is no claim that say that there was one before."""
@@ -131,6 +131,8 @@ def _of_broker(o: Observed) -> Iterator[Metric]:
     refused = _named(o.counted, REFUSED)
     yield _one("reminders_processes", _keyed(o.processes))
     yield _one("reminders_progress_age_seconds", _keyed(o.progress_age))
+    yield _one("reminders_processes_silent", _keyed(o.silent))
+    yield _one("reminders_silence_seconds", _keyed(o.silence))
     yield _one("reminders_queue_messages", _keyed(o.queues))
     yield _one("reminders_unacknowledged_messages", {(): o.unacknowledged})
     yield _one("reminders_publish_failures_total", {(): o.counted.get(PUBLISH_REFUSED, 0)})

@@ -8,7 +8,7 @@ from datetime import datetime
 
 from reminders.ledger.database import Database, LockNotAvailable
 from reminders.ledger.retention_rules import GOES
-from reminders.ledger.walking import REMOVED, look, remove
+from reminders.ledger.walking import REMOVED, look, removable, remove
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,10 +43,15 @@ def purge_others(
                 return OthersPurged(gone, complete=False)
             page = look(database, table, keeps, after, now)
             after, more = page.last, page.last is not None
-            number = len(page.candidates) if dry_run else _remove(database, table, keeps, page.candidates, now)
+            act = _count if dry_run else _remove
+            number = act(database, table, keeps, page.candidates, now)
             if number:
                 gone[table] = gone.get(table, 0) + number
     return OthersPurged(gone, complete=True)
+
+
+def _count(database: Database, table: str, keeps: dict[str, float], keys: list[str], now: datetime | None) -> int:
+    return removable(database, table, keeps, keys, now) if keys else 0
 
 
 def _remove(database: Database, table: str, keeps: dict[str, float], keys: list[str], now: datetime | None) -> int:

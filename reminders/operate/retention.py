@@ -6,10 +6,12 @@ import time
 from dataclasses import dataclass
 from datetime import datetime
 
+from reminders.domain.errors import InvalidInput
 from reminders.ledger.attempt_months import drop_empty_months
 from reminders.ledger.database import Database
 from reminders.ledger.purge_counting import count
 from reminders.ledger.purging import StepTooSlow, cutoff_of, join_pass, settle, step
+from reminders.settings import Settings
 
 PATIENCE = 2.0
 """Seconds for which a run waits for transactions that are older than the marks it would delete by."""
@@ -36,6 +38,14 @@ class Purged:
     complete: bool
     waiting: int
     months: list[str]
+
+
+def not_within_window(name: str, seconds: float, settings: Settings) -> None:
+    """Refuse to keep reminders for less than destinations remember keys, as the setting does. Raises `InvalidInput` for `name`."""
+    if seconds < settings.dedup_window:
+        raise InvalidInput(
+            name, f"must not be below REMINDERS_DEDUP_WINDOW ({settings.dedup_window:g} s); this is {seconds:g} s"
+        )
 
 
 def purge(

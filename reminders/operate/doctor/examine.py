@@ -68,7 +68,7 @@ LINES_BY_DEFAULT = 4
 PATIENCE_MS = 3000
 """How long the doctor waits for a table that somebody has locked."""
 SECOND_LOOK = 3.0
-"""Seconds before workers that seem to be missing are looked for again."""
+"""Seconds before workers that seem to be missing, or silent, are looked for again."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -155,7 +155,7 @@ def diagnose(installation: Installation) -> Diagnosis:
         make(BROKER, Broker(broker, settings))
     # Where nobody can say that they are there, nobody is missing.
     if broker is not None and rows is not None and broker.refuses_writes is None:
-        make(LINES, Lines(workers, rows.tick_age, settings.scan_every))
+        make(LINES, Lines(workers, rows.tick_age, settings.scan_every, broker.silent))
     if installation.procfile is not None:
         make(PROCFILE, installation.procfile)
     return Diagnosis(findings, [check.name for check in CHECKS if check.name not in made])
@@ -208,7 +208,7 @@ def _schema(url: str, schema: str) -> Schema | None:
 def _ask_redis(settings: Settings) -> tuple[str | None, BrokerFacts | None]:
     try:
         found = read_broker(settings)
-        if not all_served(found.workers):
+        if found.silent or not all_served(found.workers):
             # They speak every second, on a machine with time for them.
             Event().wait(SECOND_LOOK)
             found = read_broker(settings)

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from reminders.broker.presence import Presence
+from reminders.broker.silence import Silent
 from reminders.celery_options import DELIVERY_QUEUES, QUEUES
 from reminders.ledger.status import PERIODS
 from reminders.operate.doctor.check import Check, listed
@@ -16,11 +17,12 @@ WORKING = ("scan", *DELIVERY_QUEUES)
 
 @dataclass(frozen=True, slots=True)
 class Lines:
-    """What runs: the live workers, seconds since beat's last tick (None if never), and beat's period."""
+    """What runs: the live workers, those that fell silent, seconds since beat's last tick (None if never), and beat's period."""
 
     workers: Sequence[Presence]
     tick_age: float | None
     scan_every: float
+    silent: Sequence[Silent] = ()
 
 
 def all_served(workers: Sequence[Presence]) -> bool:
@@ -46,6 +48,11 @@ def _unknown(lines: Lines) -> str | None:
         {f"{queue} ({worker.node})" for worker in lines.workers for queue in worker.queues if queue not in QUEUES}
     )
     return listed(unknown) if unknown else None
+
+
+def _silent(lines: Lines) -> str | None:
+    told = [f"{each.presence.node} (process {each.presence.pid}), for {each.seconds:,.0f} s" for each in lines.silent]
+    return listed(told) if told else None
 
 
 def _beat(lines: Lines) -> str | None:
@@ -76,6 +83,13 @@ LINES: tuple[Check[Lines], ...] = (
         f"Workers consume queues of this release only: {', '.join(QUEUES)}.",
         "Stop those workers, or let the rolling deploy finish that they belong to.",
         _unknown,
+    ),
+    Check(
+        "process_silent",
+        "warning",
+        "No worker process has fallen silent without having signed off, unless another has taken its place.",
+        "It is frozen (`kill -CONT`), or was killed and not started again: see whether its host and its parent live. One that is gone for good is forgotten after an hour.",
+        _silent,
     ),
     Check(
         "beat_silent",

@@ -7,6 +7,7 @@ import pytest
 from integration.cli.stage import ADDRESS
 from reminders.domain.outcomes import Delivered, Rejected
 from reminders.domain.retry_policy import Bury, Deliver
+from reminders.ledger.destinations import set_deduplicates
 
 HER = ("--tenant", "acme", "--user", "ada")
 WHY = ("--reason", "asked by letter", "--actor", "dpo")
@@ -54,6 +55,15 @@ def test_without_a_reason_it_is_wrong_usage(stage, run):
     assert run("erase", *HER).exit_code == 2
 
 
+def test_an_address_that_is_not_known_any_more_is_named(stage, run):
+    set_deduplicates(stage.database, "acme", "log", "old@x.example", deduplicates=True)
+    assert "Nothing was left" in run("erase", *HER, *WHY).stdout
+    done = run("erase", *HER, *WHY, "--to", "old@x.example", "--to", "other@x.example", "--channel", "log")
+    assert (done.exit_code, "        1  destinations\n" in done.stdout) == (0, True)
+    assert run("erase", *HER, *WHY, "--channel", "log").exit_code == 2
+    assert run("erase", *HER, "--dry-run", "--to", "a").exit_code == 2
+
+
 def test_an_open_claim_is_told_of(stage, run):
     made = stage.schedule(user_id="ada")
     stage.claim(made)
@@ -67,6 +77,12 @@ def test_a_tenants_retention(stage, run):
     done = run("retention", "set", "--tenant", "acme", "--keep", "30d", *WHY)
     assert (done.exit_code, done.stdout) == (0, "reminders of acme are kept for 30 days once they are over\n")
     assert run("retention", "set", "--tenant", "acme", "--keep", "30", *WHY).exit_code == 1
+    refused = run("retention", "set", "--tenant", "acme", "--keep", "1d", *WHY)
+    assert (refused.exit_code, refused.stderr) == (
+        1, "--keep: must not be below REMINDERS_DEDUP_WINDOW (604800 s); this is 86400 s\n",
+    )  # fmt: skip
+    assert run("retention", "set", "--tenant", "acme", "--of", "evidence", "--keep", "1d", *WHY).exit_code == 0
+    assert run("retention", "remove", "--tenant", "acme", "--of", "evidence").exit_code == 0
     (line,) = run("retention", "list", "--json").stdout.splitlines()
     told = json.loads(line)
     assert (told["tenant_id"], told["about"], told["keep"], told["actor"]) == ("acme", "reminders", 30 * 86400, "dpo")

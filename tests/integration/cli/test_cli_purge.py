@@ -63,12 +63,17 @@ def test_the_age_is_the_settings_or_what_is_said(run, stage, old, monkeypatch):
     assert stage.count("keys_seen") == 0
 
 
-@pytest.mark.parametrize("age", ["90", "23h", "soon", "-1d"])
+@pytest.mark.parametrize("age", ["90", "23h", "soon", "-1d", "6d"])
 def test_an_age_that_may_be_a_slip_is_refused(run, stage, old, age):
     result = run("purge", f"--older-than={age}")
     assert (result.exit_code, result.stdout) == (1, "")
     assert result.stderr.startswith("--older-than: ")
     assert stage.count("purges") == 0
+
+
+def test_what_destinations_still_remember_may_be_purged_where_the_setting_says_so(run, old, monkeypatch):
+    monkeypatch.setenv("REMINDERS_DEDUP_WINDOW", "3d")
+    assert run("purge", "--older-than=6d", "--dry-run").exit_code == 0
 
 
 def test_what_was_purged_is_told_of(run, stage, old):

@@ -15,9 +15,9 @@ from reminders.ledger.scanning import PostgresScan
 from reminders.ledger.status import COUNTED
 
 STATUS_KEYS = {
-    "v", "counts", "oldest_due_age_seconds", "in_flight", "queues", "unacknowledged", "workers", "dropped_messages", "broker_error", "last_tick_at",
+    "v", "counts", "oldest_due_age_seconds", "in_flight", "queues", "unacknowledged", "workers", "silent_workers", "dropped_messages", "broker_error", "last_tick_at",
     "beat_ticks", "dropped_ticks", "dead_letters_open", "notices_open", "notices", "held", "quiet", "pauses", "reconciliation",
-    "drains", "rates", "waiting_for_turns", "breakers_open", "tenants", "dispatchers", "dispatchers_away",
+    "drains", "rates", "waiting_for_turns", "waiting_for_holds", "breakers_open", "tenants", "dispatchers", "dispatchers_away",
 }  # fmt: skip
 
 
@@ -92,10 +92,10 @@ def test_status_of_an_empty_ledger(run, stage, broker):
     assert result.exit_code == 0
     assert only(result) == {
         "v": 1, "counts": dict.fromkeys(COUNTED, 0), "oldest_due_age_seconds": 0.0, "in_flight": 0,
-        "queues": dict.fromkeys(QUEUES, 0), "unacknowledged": 0, "workers": [], "dropped_messages": {}, "broker_error": None, "last_tick_at": None, "beat_ticks": False, "dropped_ticks": 0,
+        "queues": dict.fromkeys(QUEUES, 0), "unacknowledged": 0, "workers": [], "silent_workers": [], "dropped_messages": {}, "broker_error": None, "last_tick_at": None, "beat_ticks": False, "dropped_ticks": 0,
         "dead_letters_open": 0, "notices_open": 0, "notices": {}, "held": 0, "quiet": 0, "pauses": [], "reconciliation": None,
         "tenants": {"off": 0, "shadow": 0, "live": 0}, "dispatchers": {}, "dispatchers_away": [],
-        "drains": [], "rates": [], "waiting_for_turns": 0, "breakers_open": 0,
+        "drains": [], "rates": [], "waiting_for_turns": 0, "waiting_for_holds": {"destination": 0, "channel": 0}, "breakers_open": 0,
     }  # fmt: skip
 
 

@@ -111,6 +111,21 @@ def test_without_seconds_it_is_every_two(run, stage, broker, monkeypatch):
     assert run("status", "--watch", "7").exit_code == 0
     assert asked == [(2.0, True), (2.0, False), (7.0, True)]
     assert run("status", "--watch", "0").exit_code == 2
+    refused = run("status", "--watch", "nan")
+    assert (refused.exit_code, "'nan' is not a number" in refused.stderr) == (2, True)
+
+
+@pytest.mark.parametrize(
+    ("given", "why"),
+    [
+        (("--slo", "--watch"), "--slo is shown once: not with --watch."),
+        (("--days", "7"), "--days goes with --slo."),
+        (("--tenant", "acme"), "--tenant goes with --slo."),
+    ],
+)
+def test_what_would_have_no_effect_is_wrong_usage(run, given, why):
+    refused = run("status", *given)
+    assert (refused.exit_code, why in refused.stderr) == (2, True)
 
 
 def test_no_line_wraps_and_none_scrolls_out(monkeypatch):

@@ -8,6 +8,7 @@ from pathlib import Path
 from unittest.mock import patch
 
 from integration.doctor.scene import STRONG, Scene
+from reminders.broker.presence import Presence
 from reminders.operate.doctor import installed
 from reminders.operate.doctor.procfile import read_procfile
 from reminders.settings import Secret
@@ -101,6 +102,12 @@ def unchecked_certificate(scene: Scene) -> Iterator[None]:
     yield
 
 
+def one_of_two_frozen(scene: Scene) -> Iterator[None]:
+    scene.frozen = [Presence("deliver2.7@host", 99, ("deliver",), 1)]
+    yield
+    scene.frozen = []
+
+
 SETTINGS: dict[str, tuple[Plant, set[str]]] = {
     "accepted_unknown": (settings(accept=("postgres_fsink",)), set()),
     "python_untested": (another_python, set()),
@@ -120,6 +127,7 @@ SETTINGS: dict[str, tuple[Plant, set[str]]] = {
     "queue_unserved": (lines("scan", "deliver", "alone", "maintenance"), set()),
     "maintenance_unserved": (lines("scan", "deliver", "alone", "retry"), set()),
     "queue_unknown": (lines("scan", "deliver", "alone", "retry", "maintenance", "delivr"), set()),
+    "process_silent": (one_of_two_frozen, set()),
     "beat_silent": (silent_beat, set()),
     "procfile_queue_unserved": (procfile(without="retry"), set()),
     "procfile_queue_unknown": (procfile(more="exec reminders worker deliver retires"), set()),

@@ -46,6 +46,8 @@ class Scene:
 
     silent: bool = False
     """Whether workers cannot say that they are there."""
+    frozen: list[Presence] = field(default_factory=list)
+    """Workers that have said nothing for a minute."""
 
     def __post_init__(self) -> None:
         self.settings = self.installation.settings
@@ -97,13 +99,20 @@ class Scene:
     def alive(self) -> None:
         """Have workers say that they are there."""
         self.redis.delete(KEY, DISPATCHERS_KEY)
+        link = Link(self.settings)
+        for each in self.frozen:
+            announce(link, each)
+        link.close()
+        for member in self.redis.zrange(KEY, 0, -1):
+            self.redis.zincrby(KEY, -60, member)
         self._announce()
 
     def _announce(self) -> None:
         link = Link(self.settings)
         for dispatcher in self.dispatchers:
             for number, queue in enumerate(self.queues):
-                announce(link, Presence(f"{queue}1@host", number, (queue,), 1), dispatcher=dispatcher)
+                each = Presence(f"{queue}1.7@host", number, (queue,), 1)
+                announce(link, each, instead_of=each, dispatcher=dispatcher)
         link.close()
 
 

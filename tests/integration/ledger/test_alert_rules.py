@@ -14,7 +14,7 @@ from integration.ledger.world import ScriptedProvider, World
 from promql import History, fires, samples
 from promql_values import Vector
 from reminders.broker.link import Link
-from reminders.broker.presence import Presence, announce
+from reminders.broker.presence import Presence, announce, sign_off
 from reminders.celery_options import QUEUES
 from reminders.domain.identity import uuid7
 from reminders.domain.outcomes import Rejected, Unknown
@@ -69,8 +69,9 @@ class Scene:
         for number, queue in enumerate(QUEUES):
             if queue not in self.without:
                 age = self.progress_age if queue == "deliver" else 0.0
+                each = Presence(f"{queue}@here", number, (queue,), 1)
                 announce(
-                    self.link, Presence(f"{queue}@here", number, (queue,), 1),
+                    self.link, each, instead_of=each,
                     counted=tally.events.take(), progress_age=age,
                 )  # fmt: skip
         metrics = Metrics(self.settings, self.observed or self.world.database)
@@ -228,6 +229,23 @@ def a_process_is_stalled(scene: Scene) -> None:
     scene.progress_age = 180.0
 
 
+def one_of_two_processes_is_frozen(scene: Scene) -> None:
+    announce(scene.link, Presence("deliver2@here", 99, ("deliver",), 1))
+    with scene.link.redis() as client:
+        for member in client.zrange("reminders:workers", 0, -1):
+            client.zincrby("reminders:workers", -60, member)
+        for key in client.scan_iter("reminders:since:*"):
+            client.set(key, "1")
+
+
+def one_is_stopped_and_another_killed_and_replaced(scene: Scene) -> None:
+    stopped, killed = (Presence(f"deliver{number}@here", 97 + number, ("deliver",), 1) for number in (2, 3))
+    announce(scene.link, stopped)
+    sign_off(scene.link, stopped)
+    one_of_two_processes_is_frozen(scene)
+    announce(scene.link, replace(killed, node="deliver2@here", pid=101))
+
+
 def a_scanner_dies_with_a_lease(scene: Scene) -> None:
     scene.world.schedule()
     PostgresScan(scene.world.database).lease(1, -1.0, uuid7())
@@ -287,6 +305,8 @@ FAULTS: list[tuple[Callable[[Scene], None], set[str]]] = [
     (beat_never_was, {"RemindersBeatSilent"}),
     (nobody_consumes_a_queue, {"RemindersNoProcess"}),
     (a_process_is_stalled, {"RemindersStalled"}),
+    (one_of_two_processes_is_frozen, {"RemindersSilent"}),
+    (one_is_stopped_and_another_killed_and_replaced, set()),
     (a_scanner_dies_with_a_lease, {"RemindersLeasesPastEnd"}),
     (a_claim_is_not_repaired, {"RemindersClaimsPastEnd"}),
     (redis_refuses_messages, {"RemindersPublishFails"}),

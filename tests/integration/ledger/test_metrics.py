@@ -14,7 +14,7 @@ from integration.ledger.world import ScriptedProvider, World
 from promql import samples
 from reminders.broker.link import Link
 from reminders.broker.presence import Presence, announce
-from reminders.domain.outcomes import Rejected, Retry, Unknown
+from reminders.domain.outcomes import Blocked, Rejected, Retry, Unknown
 from reminders.ledger import measuring
 from reminders.ledger.caller import fetch
 from reminders.ledger.counting import count_attempts
@@ -247,16 +247,49 @@ def test_no_statement_of_a_scrape_reads_a_table_that_grows(world, statement):
         "destinations",
         "delivery_attempts",
     }
+    given = {name: 10 for name in ("most", "looked_up", "holds", "looked_at") if name in statement.types}
     explained = replace(statement, name=f"explain_{statement.name}", sql=f"EXPLAIN (FORMAT TEXT) {statement.sql}")
     with world.database.transaction() as connection:
         connection.cursor().execute(INDEXES_ONLY)
-        plan = "\n".join(row[0] for row in fetch(connection, "reminders", explained, most=10, looked_up=10))
+        plan = "\n".join(row[0] for row in fetch(connection, "reminders", explained, **given))
     assert {table for table in re.findall(r"Seq Scan on (\w+)", plan) if table in grows} == set(), plan
     # An index without a condition and without an end is the whole table too.
     for scan in re.findall(
         r"Index (?:Only )?Scan using (due_pkey|reminders_pkey|\w+_deliveries_pkey) on .*\n(.*)", plan
     ):
         assert "Index Cond" in scan[1], plan
+
+
+def test_what_a_hold_keeps_waiting_is_counted_by_whose_it_is(world, metrics):
+    hour = timedelta(hours=1)
+    made = {place: [world.schedule(destination=place, channel=channel) for _ in range(number)]
+            for place, channel, number in (("busy", "log", 3), ("well", "log", 1), ("refused", "log", 0))}  # fmt: skip
+    later = world.schedule(destination="busy", due_at=world.now + hour)
+    run(world, made["busy"][0], Blocked("destination", hour, "http_503", "HTTP 503", 503))
+    for each in made["busy"][1:]:
+        assert world.deliver(ScriptedProvider())(each.id, each.delivery_key) == "destination_held"
+    held_by = {
+        reason: scraped(metrics)[f'reminders_held{{reason="{reason}"}}'] for reason in ("destination", "channel")
+    }
+    assert held_by == {"destination": 3, "channel": 0}
+    assert ledger_status(world.database)["waiting_for_holds"] == {"destination": 3, "channel": 0}
+    assert world.status(later.id)[0] == "pending"
+    world.sql("UPDATE reminders.channel_holds SET hold_until = now()")
+    run(world, made["well"][0], Blocked("provider", 2 * hour, "smtp_auth", "535", 535))
+    assert ledger_status(world.database)["waiting_for_holds"] == {"destination": 3, "channel": 1}
+    world.sql("UPDATE reminders.destinations SET hold_until = now() - interval '1 second'")
+    assert ledger_status(world.database)["waiting_for_holds"] == {"destination": 0, "channel": 1}
+
+
+def test_so_is_what_waits_for_the_probe_of_a_breaker(world, metrics):
+    made = world.schedule()
+    world.published()
+    world.sql(
+        """INSERT INTO reminders.destinations (id, tenant_id, channel, address, breaker_opened_at, breaker_times, hold_until, hold_reason)
+           SELECT destination_id, tenant_id, channel, destination, now(), 1, now() - interval '1 second', 'r' FROM reminders.reminders"""
+    )
+    assert world.deliver(ScriptedProvider())(made.id, made.delivery_key) == "destination_held"
+    assert scraped(metrics)['reminders_held{reason="destination"}'] == 1
 
 
 def test_a_scrape_waits_for_nobody(world, metrics):

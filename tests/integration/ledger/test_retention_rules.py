@@ -10,8 +10,11 @@ import pytest
 from integration.ledger.series_stage import NOON
 from integration.ledger.world import ScriptedProvider
 from reminders.domain.errors import InvalidInput, NotFound, Refused
+from reminders.domain.identity import destination_id
+from reminders.domain.outcomes import Rejected
 from reminders.ledger import series_changing
 from reminders.ledger.audit import AuditPolicy, audit
+from reminders.ledger.destination_state import disable, enable
 from reminders.ledger.retention_policies import policies, remove_policy, set_policy
 from reminders.ledger.retention_rules import GOES, STAYS, WITH_OTHERS
 from reminders.operate import other_retention
@@ -71,6 +74,11 @@ ROWS = {
 ALONE = [table for table in GOES if table in ROWS]
 
 
+def kept(table):
+    """For how many days a row of `ROWS` is kept; nobody has said anything of its destination."""
+    return 10 if GOES[table].about == "reminders" or table == "destinations" else 100
+
+
 def put(world, table, n, at, tenant=A):
     row = ROWS[table].format(id=f"'{uuid.UUID(int=n + 1)}'", t=tenant, n=n, at=at)
     world.sql(f"INSERT INTO reminders.{table} {row}")
@@ -83,7 +91,7 @@ def number(world, table):
 @pytest.mark.parametrize("table", ALONE)
 def test_what_has_been_over_for_long_goes_and_what_has_not_stays(world, table, monkeypatch):
     monkeypatch.setattr("reminders.ledger.walking.PAGE", 2)
-    keep = {"reminders": 10, "evidence": 100}[GOES[table].about]
+    keep = kept(table)
     for n in range(5):
         put(world, table, n, ago(keep + 1 if n != 2 else keep - 1))
     assert others(world, dry_run=True).gone == {table: 4}
@@ -96,7 +104,7 @@ def test_what_has_been_over_for_long_goes_and_what_has_not_stays(world, table, m
 def test_a_tenant_may_have_it_otherwise(world, table):
     set_policy(world.database, "tenant-b", "reminders", 30 * DAY, actor="a", reason="r")
     set_policy(world.database, "tenant-b", "evidence", 300 * DAY, actor="a", reason="r")
-    keep = {"reminders": 10, "evidence": 100}[GOES[table].about]
+    keep = kept(table)
     put(world, table, 1, ago(keep * 2))
     put(world, table, 2, ago(keep * 2), tenant="tenant-b")
     put(world, table, 3, ago(keep * 4), tenant="tenant-b")
@@ -189,6 +197,52 @@ def test_a_destination_stays_while_a_reminder_has_it_and_while_an_operator_has_s
     put(world, "destinations", 9, ago(500))
     world.sql("UPDATE reminders.destinations SET deduplicates = false WHERE id = %s", str(uuid.UUID(int=10)))
     put(world, "destinations", 11, ago(500))
+    assert others(world).gone == {"destinations": 1}
+
+
+def at_rest(world, place):
+    """As if everything that is on record of the destination had been so long ago."""
+    world.sql(
+        """UPDATE reminders.destinations SET created_at = created_at - interval '50 days', disabled_at = disabled_at - interval '50 days',
+           enabled_at = enabled_at - interval '50 days' WHERE id = %s""",
+        str(place),
+    )
+
+
+def test_a_destination_that_an_operator_has_disabled_stays_and_one_that_was_enabled_is_evidence(world):
+    place = destination_id(A, "log", "far")
+    disable(world.database, (A, "log", "far"), "asked to stop")
+    for _ in range(20):
+        at_rest(world, place)
+    assert others(world).gone == {}
+    enable(world.database, (A, "log", "far"), "asked to go on")
+    at_rest(world, place)
+    assert others(world).gone == {}
+    at_rest(world, place)
+    at_rest(world, place)
+    assert others(world).gone == {"destinations": 1}
+
+
+def test_one_that_a_call_has_disabled_goes_with_its_last_reminder_unless_an_operator_says_so_too(world):
+    gone = Rejected("http_410", "no mailbox far", 410, gone=True)
+    for place in ("far", "near"):
+        made = world.schedule(destination=place)
+        world.published()
+        world.deliver(ScriptedProvider(gone))(made.id, made.delivery_key)
+        at_rest(world, destination_id(A, "log", place))
+    disable(world.database, (A, "log", "near"), "asked to stop")
+    world.sql("UPDATE reminders.notices SET noticed_at = now() - interval '50 days'")
+    assert others(world).gone == {}
+    world.sql("DELETE FROM reminders.reminders")
+    assert others(world).gone == {"destinations": 1, "notices": 1}
+    assert world.sql("SELECT address, disabled_reason FROM reminders.destinations") == [("near", "no mailbox far")]
+
+
+def test_one_that_is_held_still_stays_until_the_hold_is_over(world):
+    put(world, "destinations", 1, ago(50))
+    world.sql("UPDATE reminders.destinations SET hold_until = now() + interval '1 hour', hold_reason = 'r'")
+    assert others(world).gone == {}
+    world.sql("UPDATE reminders.destinations SET hold_until = now() - interval '1 second'")
     assert others(world).gone == {"destinations": 1}
 
 

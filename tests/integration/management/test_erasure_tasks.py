@@ -62,13 +62,24 @@ def test_what_is_being_sent_is_waited_for_by_another_message(stage, allowed, run
     assert len(sent) == 1
 
 
+def test_addresses_are_named_in_the_next_message_too(stage, allowed, run, sent):
+    stage.claim(stage.schedule(user_id="ada"))
+    named = {"addresses": ["old@x.example"], "channel": "log"}
+    answer, line = run("erase", tenant="acme", user="ada", **named)
+    assert (answer["complete"], "old@" in line) == (False, False)
+    assert sent[0]["kwargs"] == {"tenant": "acme", "user": "ada", **WORD, **named, "turn": 2}
+    for wrong in ({"addresses": "old@x.example"}, {"addresses": [7]}, {"channel": "log"}):
+        with pytest.raises(InvalidInput):
+            app.tasks["reminders.erase"](**WORD, tenant="acme", user="ada", **wrong)
+
+
 def test_a_purge_goes_by_the_age_it_is_given(stage, allowed, run, sent, database):
     stage.deliver(stage.schedule(), Delivered("far-1"), Deliver())
-    AgingWorld(database).age(5 * DAY)
-    assert run("purge_older", older_than="6d")[0] == {"purged": 0, "marked": 0, "complete": True}
-    answer, line = run("purge_older", older_than="4d")
+    AgingWorld(database).age(15 * DAY)
+    assert run("purge_older", older_than="16d")[0] == {"purged": 0, "marked": 0, "complete": True}
+    answer, line = run("purge_older", older_than="14d")
     assert (answer["marked"], line, sent) == (1, "purge.asked purged=0 marked=1 complete=True actor=dpo", [])
-    for wrong in ("90", 90, "an age"):
+    for wrong in ("90", 90, "an age", "6d"):
         with pytest.raises(InvalidInput):
             app.tasks["reminders.purge_older"](**WORD, older_than=wrong)
 
@@ -77,7 +88,7 @@ def test_what_is_left_when_the_time_is_over_is_another_messages(stage, allowed, 
     monkeypatch.setattr(erasure_tasks, "SECONDS", 0.0)
     stage.deliver(stage.schedule(user_id="ada"), Delivered("far-1"), Deliver())
     assert not run("erase", tenant="acme", user="ada")[0]["complete"]
-    assert not run("purge_older", older_than="4d")[0]["complete"]
+    assert not run("purge_older", older_than="14d")[0]["complete"]
     assert [each.get("countdown") for each in sent] == [None, None]
 
 
