@@ -75,7 +75,7 @@ ORDINARY: Mapping[str, tuple[str, ...]] = {
     "cohort_members": ("cohort_members_tenant",),
     "dead_letters": ("dead_letters_not_sent", "dead_letters_open", "dead_letters_reminder", "dead_letters_untold"),
     "delivery_attempts": ("delivery_attempts_recorded",),
-    "destinations": ("destinations_limited",),
+    "destinations": ("destinations_held", "destinations_limited"),
     "due": (
         "due_give_up",
         "due_held",
