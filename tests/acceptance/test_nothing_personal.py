@@ -127,7 +127,7 @@ def ended(stack: Stack, count: int) -> bool:
 
 
 @pytest.mark.timeout(240)
-@pytest.mark.parametrize("form", ["json", "lines"])
+@pytest.mark.parametrize("form", ["json", pytest.param("lines", marks=pytest.mark.long)])
 @pytest.mark.usefixtures("at_debug")
 def test_nothing_personal_leaves_the_ledger(
     home: Path, far_side: Replies, published: Callable[[Stack], list[Any]], form: str

@@ -28,6 +28,7 @@ def drained(stack: Stack, *arguments: str) -> dict[str, int]:
     return found
 
 
+@pytest.mark.long
 @pytest.mark.timeout(300)
 def test_killed_in_mid_pause_with_calls_open_nothing_more_is_called_and_in_mid_resume_nothing_is_lost(
     stack: Stack, receiver: ScriptedReceiver

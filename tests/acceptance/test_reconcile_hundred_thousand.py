@@ -150,6 +150,7 @@ def test_a_hundred_thousand_lines_replayed_with_a_kill_in_the_middle(shop, start
     assert third["seconds"] < LONGEST
 
 
+@pytest.mark.long
 @pytest.mark.skipif(not Path("/proc/self/status").exists(), reason="peak memory is read from Linux's /proc")
 def test_memory_does_not_grow_with_the_file(shop, start, tmp_path):
     peaks = []

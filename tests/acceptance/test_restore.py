@@ -101,6 +101,7 @@ def killed_in_the_middle(stack: Stack, since: datetime, last: str) -> None:
     assert (reached, ended) == (True, False)
 
 
+@pytest.mark.long
 @pytest.mark.timeout(300)
 def test_nothing_that_was_called_after_the_backup_is_done_again_and_nothing_is_lost(
     stack: Stack, receiver: ScriptedReceiver

@@ -19,6 +19,7 @@ for line in open("/proc/self/status"):
 """
 
 
+@pytest.mark.long
 @pytest.mark.skipif(not Path("/proc/self/status").exists(), reason="peak memory is read from Linux's /proc")
 def test_ten_times_the_rows_need_no_more_memory(services, database, tmp_path):
     def peak_kb(rows):

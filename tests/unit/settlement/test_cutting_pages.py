@@ -224,6 +224,7 @@ def test_what_a_writer_of_csv_wrote_is_read_back(rows, cuts):
     assert texts_of(pages) == rows
 
 
+@pytest.mark.long
 def test_memory_is_flat(monkeypatch):
     monkeypatch.setattr(cutting, "PAGE_RECORDS", 1000)
     piece = b"".join(b'po_1,%08d,"49.90",eur\n' % number for number in range(2000))
