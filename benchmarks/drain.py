@@ -15,7 +15,6 @@ preloaded   all messages are on the queue before the first is taken. Ours alone 
 from __future__ import annotations
 
 import argparse
-import json
 import os
 import signal
 import statistics
@@ -35,6 +34,7 @@ import redis
 from benchmarks import bare_celery
 from benchmarks.drained import WARM, Drained, await_count, measure, signal_all
 from benchmarks.fast_receiver import Receiver, receiving
+from benchmarks.figures import hand_over, tell
 from reminders.bootstrap import open_database
 from reminders.broker.gauge import RedisGauge
 from reminders.celery_options import KEY_PREFIX
@@ -172,44 +172,24 @@ def row(way: tuple[float, bool, bool], pool: str, pairs: Sequence[tuple[Drained,
     ms, live, events = way
     ours, bare = zip(*pairs, strict=True)
     return {
-        "latency_ms": ms, "kind": "live" if live else "preloaded", "events": events, "bare_pool": pool,
-        "ours": [each.as_json() for each in ours], "bare": [each.as_json() for each in bare],
-        "per_second": spread([each.per_second for each in ours]),
-        "bare_per_second": spread([each.per_second for each in bare]),
-        "ratio": spread([own.per_second / other.per_second for own, other in pairs]),
-        "cpu_ms": {part: spread([each.cpu[part] for each in ours]) for part in ours[0].cpu},
-        "cpu_ms_all": spread([sum(each.cpu.values()) for each in ours]),
-        "bare_cpu_ms_all": spread([sum(each.cpu.values()) for each in bare]),
-        "cpu_ratio": spread([sum(other.cpu.values()) / sum(own.cpu.values()) for own, other in pairs]),
-        "peak_mb": {part: max(each.peak_mb[part] for each in ours) for part in ours[0].peak_mb},
-    }  # fmt: skip
-
-
-def spread(values: Sequence[float]) -> dict[str, float]:
-    """The median, and the least and the most."""
-    return {
-        "median": round(statistics.median(values), 3),
-        "least": round(min(values), 3),
-        "most": round(max(values), 3),
+        "latency ms": ms,
+        "messages": "live" if live else "preloaded",
+        "events": "on" if events else "off",
+        "ours /s": spread([each.per_second for each in ours], 0),
+        "bare /s": spread([each.per_second for each in bare], 0),
+        "bare pool": pool,
+        "ratio": spread([own.per_second / other.per_second for own, other in pairs], 2),
+        "CPU ms": spread([sum(each.cpu.values()) for each in ours], 2),
+        "bare CPU ms": spread([sum(each.cpu.values()) for each in bare], 2),
+        **{f"{part} ms": spread([each.cpu[part] for each in ours], 2) for part in ours[0].cpu},
+        **{f"{part} MB": max(each.peak_mb[part] for each in ours) for part in ("worker", "scanner")},
     }
 
 
-def table(rows: Sequence[dict[str, Any]]) -> str:
-    lines = [
-        "| latency, messages, events | ours /s | bare /s (pool) | ratio (spread) | CPU ms: ours / bare | worker, Postgres, scanner, Redis | peak MB: worker, scanner |",
-        "|---|---|---|---|---|---|---|",
-    ]
-    for each in rows:
-        cpu, ratio = each["cpu_ms"], each["ratio"]
-        parts = ", ".join(f"{cpu[part]['median']:.2f}" for part in ("worker", "postgres", "scanner", "redis"))
-        lines.append(
-            f"| {each['latency_ms']:g} ms, {each['kind']}, {'on' if each['events'] else 'off'} "
-            f"| {each['per_second']['median']:.0f} | {each['bare_per_second']['median']:.0f} ({each['bare_pool']}) "
-            f"| {ratio['median']:.2f} ({ratio['least']:.2f} to {ratio['most']:.2f}) "
-            f"| {each['cpu_ms_all']['median']:.2f} / {each['bare_cpu_ms_all']['median']:.2f} | {parts} "
-            f"| {each['peak_mb']['worker']}, {each['peak_mb']['scanner']} |"
-        )
-    return "\n".join(lines)
+def spread(values: Sequence[float], digits: int) -> str:
+    """The median, with the least and the most."""
+    middle, least, most = (f"{value:.{digits}f}" for value in (statistics.median(values), min(values), max(values)))
+    return middle if least == most else f"{middle} ({least} to {most})"
 
 
 def main() -> None:
@@ -222,9 +202,13 @@ def main() -> None:
     parser.add_argument("--json", type=Path)
     given = parser.parse_args()
     rows = compare(given)
-    print(table(rows))
-    if given.json:
-        given.json.write_text(json.dumps({"benchmark": "drain", "rows": rows}, indent=1) + "\n")
+    for each in rows:
+        tell(each)
+    settings = (
+        f"{given.count:,} reminders, {given.rounds} pairs of runs, one after the other: median (least to most). Shipped settings; "
+        "bare Celery with the best of its pools. CPU of all processes, per delivery; MB at the peak."
+    )
+    hand_over("drain", rows, settings, given.json)
 
 
 if __name__ == "__main__":

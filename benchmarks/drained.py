@@ -6,9 +6,8 @@ import signal
 import time
 from collections.abc import Iterable, Mapping
 from contextlib import suppress
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 import psutil
 
@@ -29,9 +28,6 @@ class Drained:
     per_second: float
     cpu: dict[str, float]
     peak_mb: dict[str, int]
-
-    def as_json(self) -> dict[str, Any]:
-        return {**asdict(self), "cpu_all": round(sum(self.cpu.values()), 3)}
 
 
 def family(pid: int) -> list[psutil.Process]:
