@@ -20,7 +20,6 @@ import signal
 import statistics
 import subprocess
 import sys
-import tempfile
 import time
 from collections.abc import Sequence
 from contextlib import ExitStack
@@ -39,6 +38,7 @@ from reminders.bootstrap import open_database
 from reminders.broker.gauge import RedisGauge
 from reminders.celery_options import KEY_PREFIX
 from reminders.embedded import running
+from reminders.embedded.throwaway import throwaway_home
 from reminders.ledger.database import Database
 from reminders.ledger.migrations import migrate
 from reminders.ledger.scheduling import insert
@@ -57,7 +57,7 @@ def run(*, count: int, latency_ms: float, live: bool, events: bool) -> Drained:
     """Drain `count` reminders with a stack of our own."""
     os.environ.update(REMINDERS_WEBHOOK_SECRET="benchmark-secret-0123456789abcdef", REMINDERS_ALLOW_PRIVATE="1")
     with ExitStack() as stack:
-        home = Path(stack.enter_context(tempfile.TemporaryDirectory()))
+        home = stack.enter_context(throwaway_home("benchmark"))
         services = stack.enter_context(running(home))
         environ = {**os.environ, "DATABASE_URL": services.database_url, "REDIS_URL": services.redis_url}
         if not live:

@@ -10,11 +10,10 @@ time is that of its whole transaction, commit included.
 from __future__ import annotations
 
 import argparse
-import tempfile
 import time
-from pathlib import Path
 
 from reminders.embedded import running
+from reminders.embedded.throwaway import throwaway_home
 from reminders.ledger import purging
 from reminders.ledger.database import Database
 from reminders.ledger.migrations import migrate
@@ -68,7 +67,7 @@ def main() -> None:
         return done
 
     retention.step = timed  # type: ignore[attr-defined]
-    with tempfile.TemporaryDirectory() as folder, running(Path(folder) / "home") as services:
+    with throwaway_home("benchmark") as home, running(home) as services:
         migrate(services.database_url, "reminders")
         database = Database(services.database_url, schema="reminders")
         make_partitions(database)
