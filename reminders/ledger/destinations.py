@@ -98,12 +98,12 @@ class Destination:
 
 
 def get(database: Database, wanted: UUID) -> Destination:
-    """The destination with this id. Raises `NotFound`. Reads all reminders: where more is known, use `find`."""
+    """The destination with this id. Raises `NotFound`."""
     return _one(_known(database, id=str(wanted), limit=1), wanted)
 
 
 def find(database: Database, tenant: str, channel: str, address: str) -> Destination:
-    """The same by what the destination is; reads the tenant's reminders only. Raises `NotFound`."""
+    """The same by what the destination is. Raises `NotFound`."""
     wanted = destination_id(tenant, channel, address)
     return _one(_known(database, id=str(wanted), tenant=tenant, limit=1), wanted)
 

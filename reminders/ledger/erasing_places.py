@@ -34,7 +34,7 @@ WHERE id = :erasure RETURNING 1
     {"erasure": "uuid", "ids": "uuid[]", "addresses": "text[]", "tenant": "text", "channel": "text"},
 )
 
-# Most have nothing on record. For those that have, all reminders may be read.
+# Most have nothing on record.
 UNUSED = Statement(
     "erasure_unused_places",
     f"""

@@ -102,9 +102,9 @@ ORDINARY: Mapping[str, tuple[str, ...]] = {
     ),
     "reconciliation_files": ("reconciliation_files_created", "reconciliation_files_under_way"),
     "reconciliation_runs": ("reconciliation_runs_started",),
-    "reminders": ("reminders_reference", "reminders_series", "reminders_user"),
+    "reminders": ("reminders_destination", "reminders_reference", "reminders_series", "reminders_user"),
     "secrets": ("secrets_of_place",),
-    "series": ("series_plan", "series_user"),
+    "series": ("series_destination", "series_plan", "series_user"),
     "settlement_lines": (
         "settlement_lines_age",
         "settlement_lines_charge",

@@ -8,6 +8,8 @@ import pytest
 from integration.ledger.test_ledger_rates import burst
 from reminders.ledger import overdue, sendings
 from reminders.ledger.bounded_look import looking
+from reminders.ledger.erasing_places import UNUSED
+from reminders.ledger.walking import REMOVE
 
 STATEMENTS = [
     overdue.GROUPS_OF_ALL, overdue.GROUPS_OF_TENANT, overdue.USERS_OF_ALL, overdue.USERS_OF_TENANT,
@@ -34,6 +36,23 @@ def filled(world):
     world.sql(PAUSES)
     world.sql("; ".join(f"ANALYZE reminders.{table}" for table in sorted(GROW)))
     return world
+
+
+@pytest.mark.parametrize("statement", [REMOVE["destinations"], UNUSED], ids=lambda statement: statement.name)
+def test_who_has_a_destination_is_found_by_an_index(filled, statement):
+    given = {
+        "keys": '[["01a2b3c4-4d5e-7f60-8a9b-0c1d2e3f4a5b"]]',
+        "keep": 1.0,
+        "least": 1.0,
+        "now": None,
+        "erasure": GIVEN["id"],
+    }
+    explained = replace(statement, name=f"explain_{statement.name}", sql=f"EXPLAIN (FORMAT TEXT) {statement.sql}")
+    with looking(filled.database) as ask:
+        plan = "\n".join(row[0] for row in ask(explained, **{each: given[each] for each in statement.types}))
+    for table in ("reminders", "series"):
+        found = re.findall(rf"Scan using (\w+) on {table} \w+.*\n\s*(Index Cond)?", plan)
+        assert found == [(f"{table}_destination", "Index Cond")], plan
 
 
 def test_no_table_that_grows_is_read_from_end_to_end(filled):
