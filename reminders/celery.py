@@ -19,7 +19,7 @@ from reminders.broker.foreign import count_foreign_messages
 from reminders.broker.handing_back import HandBack
 from reminders.broker.link import BrokerAway, Link
 from reminders.broker.log_pace import pace_logs
-from reminders.broker.shutdown import note_shutdown, shutting_down
+from reminders.broker.shutdown import StopOnce, note_shutdown, shutting_down
 from reminders.broker.slow_calls import SlowCalls
 from reminders.broker.watch import watch
 from reminders.celery_options import DELIVERY_QUEUES, SCAN_TASK, WOKEN_BY_WATCH, options, tell_if_unverified
@@ -28,6 +28,7 @@ from reminders.flower_guard import guard_flower
 from reminders.flower_port import listen_where_free
 from reminders.log_lines import formatter_of, own_name, set_levels, set_up_log
 from reminders.settings import Settings, load
+from reminders.signalled import set_from_handler
 
 logger = logging.getLogger(__name__)
 
@@ -85,7 +86,7 @@ class _Options(Mapping[str, Any]):
 
 _options = _Options()
 app.config_from_object(_options)
-app.steps["worker"].update((HandBack, SlowCalls))
+app.steps["worker"].update((StopOnce, HandBack, SlowCalls))
 
 
 def wake_scan(settings: Settings, headers: Mapping[str, object] | None = None) -> None:
@@ -121,7 +122,7 @@ def _on_worker_init(sender: Any, **_: Any) -> None:
 
 
 def _on_worker_shutting_down(**_: Any) -> None:
-    shutting_down.set()
+    set_from_handler(shutting_down)
 
 
 def _on_beat_init(sender: Any, **_: Any) -> None:

@@ -3,9 +3,15 @@
 from __future__ import annotations
 
 import logging
+import signal
 from collections.abc import Callable
 from threading import Event, Thread
 from time import monotonic
+from typing import Any
+
+from celery import bootsteps
+
+from reminders.signalled import hear_once
 
 logger = logging.getLogger(__name__)
 
@@ -15,6 +21,13 @@ given_up = Event()
 """Set before a worker stops itself because it no longer works: that was nobody's wish, and what it worked on may be why."""
 AGAIN_AFTER = 1.0
 """Seconds between two attempts to note a shutdown."""
+
+
+class StopOnce(bootsteps.StartStopStep):  # type: ignore[misc]
+    """A step of Celery's worker: when it starts, Celery's handlers are in their places. Theirs of SIGTERM takes locks."""
+
+    def start(self, _worker: Any) -> None:
+        hear_once(signal.SIGTERM)
 
 
 def note_shutdown(record: Callable[[float], None], faults: tuple[type[Exception], ...]) -> None:

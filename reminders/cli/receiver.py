@@ -23,6 +23,7 @@ from reminders.receiver.report import Handled
 from reminders.receiver.server import DEFAULT_HOST, DEFAULT_PORT, Receiver
 from reminders.receiver.store import Verdict
 from reminders.settings import Secret, load
+from reminders.signalled import set_from_handler
 
 _MESSAGE_FIELDS = [field.name for field in fields(Message)]
 _COLOURS = {"applied": "green", "repeat": "yellow", "conflict": "red", "refused": "red"}
@@ -79,7 +80,7 @@ def receiver(
             f"Cannot listen on {host}, port {port}: {error.strerror or error}\nChoose another with --host or --port"
         ) from error
     for signum in (signal.SIGINT, signal.SIGTERM):
-        signal.signal(signum, lambda *_: stop.set())
+        signal.signal(signum, lambda *_: set_from_handler(stop))
     click.echo(f"Receiving at {server.urls[0]}; Ctrl-C stops", err=True)
     stop.wait()
     server.stop()

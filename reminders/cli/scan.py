@@ -18,6 +18,7 @@ from reminders.cli.session import session
 from reminders.cli.status import why_broker_is_away
 from reminders.cli.values import json_option
 from reminders.domain.errors import InvalidInput, ServiceUnavailable
+from reminders.signalled import set_from_handler
 
 
 @click.command(short_help="Lease and publish what is due, without waiting for a tick.")
@@ -66,7 +67,9 @@ def _aware(text: str) -> datetime:
 @contextmanager
 def _stopped_by_signals() -> Iterator[Event]:
     stop = Event()
-    before = {number: signal.signal(number, lambda *_: stop.set()) for number in (signal.SIGINT, signal.SIGTERM)}
+    before = {
+        number: signal.signal(number, lambda *_: set_from_handler(stop)) for number in (signal.SIGINT, signal.SIGTERM)
+    }
     try:
         yield stop
     finally:

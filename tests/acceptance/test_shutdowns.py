@@ -175,3 +175,16 @@ def test_a_shutdown_that_cannot_be_noted_is_no_slower(home: Path) -> None:
         assert time.monotonic() - began < 9.0
         assert "Traceback" not in stack.log("worker")
         stack.start_services()
+
+
+@pytest.mark.timeout(120)
+def test_told_many_times_within_an_instant_a_worker_stops_no_later(home: Path) -> None:
+    """A platform tells every process of a dyno, and our parent tells its children too."""
+    with installation(home, **ONE_SLOT) as stack:
+        stack.start("worker")
+        worker = worker_of(stack, "worker")
+        for _ in range(1000):
+            worker.terminate()
+        began = time.monotonic()
+        assert stack.lines.pop("worker").stop() == 0
+        assert time.monotonic() - began < 9.0

@@ -6,6 +6,7 @@ import re
 
 import psycopg2
 import psycopg2.errors
+import pytest
 from alembic.script import ScriptDirectory
 
 from reminders.ledger.migrations import migrate, upgrade_script
@@ -31,6 +32,17 @@ def test_down_takes_all_of_them_away_and_up_makes_the_same(empty_database, query
     assert query(empty_database, MADE.format(s="reminders")) == others
     migrate(empty_database, "reminders", "0013")
     assert query(empty_database, MADE.format(s="reminders")) == made
+
+
+@pytest.mark.parametrize("changed", ["0018", "0021", "0024", "0027", "0031"])
+def test_down_gives_back_what_a_later_migration_has_changed(empty_database, query, changed):
+    before = ScriptDirectory(str(scripts_folder())).get_revision(changed).down_revision
+    migrate(empty_database, "reminders", before)
+    functions = query(empty_database, MADE.format(s="reminders"))
+    migrate(empty_database, "reminders", changed)
+    assert query(empty_database, MADE.format(s="reminders")) != functions
+    migrate(empty_database, "reminders", before)
+    assert query(empty_database, MADE.format(s="reminders")) == functions
 
 
 def test_each_schema_has_its_own_and_they_are_those_of_the_script(empty_database, query, psql):

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import re
 from datetime import UTC, datetime, timedelta, timezone
+from unittest.mock import patch
 from uuid import RFC_4122
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -95,5 +97,12 @@ def test_ids_are_in_the_order_of_time_and_unique():
     ids = [uuid7() for _ in range(2000)]
     assert len(set(ids)) == len(ids)
     assert all((each.version, each.variant) == (7, RFC_4122) for each in ids)
-    stamps = [each.int >> 80 for each in ids]
+    stamps = [each.int >> 64 for each in ids]
     assert stamps == sorted(stamps)
+
+
+@pytest.mark.parametrize(("nanoseconds", "fraction"), [(0, 0), (244, 0), (245, 1), (500_000, 2048), (999_999, 4095)])
+def test_an_id_tells_its_millisecond_and_how_far_into_it_it_was_made(nanoseconds, fraction):
+    with patch("time.time_ns", return_value=1_900_000_000_123_000_000 + nanoseconds):
+        made = uuid7()
+    assert (made.int >> 80, made.int >> 64 & 0xFFF) == (1_900_000_000_123, fraction)

@@ -264,5 +264,5 @@ POSTGRES: dict[str, tuple[Plant, set[str]]] = {
 
 OTHER_FORMS: dict[str, list[Plant]] = {
     "postgres_standby_away": [system("synchronous_standby_names", "'ANY 2 (a, b)'", "")],
-    "postgres_transaction_timeout": [of_database("transaction_timeout", "'50ms'")],
+    "postgres_transaction_timeout": [of_database("transaction_timeout", "'20s'")],
 }

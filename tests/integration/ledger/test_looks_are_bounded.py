@@ -5,6 +5,7 @@ from dataclasses import replace
 
 import pytest
 
+from integration.ledger.series_stage import SeriesStage
 from integration.ledger.test_ledger_rates import burst
 from reminders.ledger import overdue, sendings
 from reminders.ledger.bounded_look import looking
@@ -15,7 +16,7 @@ STATEMENTS = [
     overdue.GROUPS_OF_ALL, overdue.GROUPS_OF_TENANT, overdue.USERS_OF_ALL, overdue.USERS_OF_TENANT,
     sendings.OF_REMINDER, sendings.OF_USER, sendings.OF_WINDOW, sendings.WINDOW,
 ]  # fmt: skip
-GROW = {"due", "reminders", "notification_deliveries", "dead_letters", "delivery_attempts", "pauses"}
+GROW = {"due", "reminders", "series", "notification_deliveries", "dead_letters", "delivery_attempts", "pauses"}
 GIVEN = {
     "most": 10, "tenant": "t", "user": "u", "soon": 60.0, "window": 300.0, "slow": 1.0, "ours": [], "dispatcher": "main", "away": 180.0,
     "shown": 5, "of_places": [], "id": "01a2b3c4-4d5e-7f60-8a9b-0c1d2e3f4a5b", "since": "2030-01-01Z", "until": "2030-01-02Z",
@@ -24,6 +25,10 @@ GIVEN = {
 
 PAUSES = """INSERT INTO reminders.pauses (id, tenant_id, reason, actor, host, ended_at, ended_by, ended_host, released_at)
 SELECT gen_random_uuid(), 'other-' || n, 'r', 'a', 'h', now(), 'a', 'h', now() FROM generate_series(1, 300) n"""
+
+SERIES = """INSERT INTO reminders.series SELECT (jsonb_populate_record(s, jsonb_build_object(
+    'id', gen_random_uuid(), 'destination_id', gen_random_uuid(), 'identity_key', sha256(n::text::bytea)))).*
+FROM reminders.series s CROSS JOIN generate_series(1, 300) n"""
 
 
 @pytest.fixture
@@ -34,6 +39,8 @@ def filled(world):
         if age == 60:
             world.called()
     world.sql(PAUSES)
+    SeriesStage(world).schedule()
+    world.sql(SERIES)
     world.sql("; ".join(f"ANALYZE reminders.{table}" for table in sorted(GROW)))
     return world
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from datetime import UTC, datetime
+from uuid import RFC_4122, UUID
 
 import psycopg2
 import pytest
@@ -175,3 +176,14 @@ def test_ids_are_of_version_7_and_in_the_order_of_time(ask):
         assert (each[14], each[19] in "89ab") == ("7", True)
         assert before.int >> 80 <= int(each.replace("-", ""), 16) >> 80 <= after.int >> 80
     assert len(set(made)) == 3
+
+
+def test_ids_of_sql_are_in_the_order_of_their_making_within_a_millisecond_too(world):
+    made = world.sql("""SELECT reminders.uuid7(), pg_sleep(0.00001), clock_timestamp() FROM generate_series(1, 2000)""")
+    ids = [UUID(str(each)) for each, _, _ in made]
+    assert len(set(ids)) == len(ids)
+    assert {(each.version, each.variant) for each in ids} == {(7, RFC_4122)}
+    stamps = [(each.int >> 80) * 4096 + (each.int >> 64 & 0xFFF) for each in ids]
+    assert stamps == sorted(set(stamps))
+    for stamp, (_, _, later) in zip(stamps, made, strict=True):
+        assert 0 <= later.timestamp() - stamp / 4_096_000 < 10
