@@ -92,7 +92,7 @@ def schedule_many(connection: CallersConnection, reminders: Iterable[Mapping[str
     All are checked before the first is written. Raises `InvalidInput` for the first that fails, or `Conflict` for one
     that does, with its position in the text; after a `Conflict` others are already part of the transaction.
     """
-    if not isinstance(reminders, Iterable):
+    if isinstance(reminders, Mapping | str) or not isinstance(reminders, Iterable):
         raise InvalidInput("reminders", f"must be several mappings, not {type(reminders).__name__}")
     requests = []
     places = cache(partial(allowed_to, connection, _settings().schema))

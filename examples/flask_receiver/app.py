@@ -31,8 +31,8 @@ def create_app(database: str | None = None, secrets: str | None = None) -> Flask
     """The application, for `flask run` or any WSGI server; without arguments set by the environment."""
     app = Flask(__name__)
     app.config["MAX_CONTENT_LENGTH"] = LARGEST_BODY
-    path = database or os.environ["RECEIVER_DATABASE"]
-    keys = (secrets or os.environ["RECEIVER_SECRETS"]).split()
+    path = database or setting("RECEIVER_DATABASE", "a file for SQLite, such as received.sqlite")
+    keys = (secrets or setting("RECEIVER_SECRETS", "one or more whsec_..., separated by spaces")).split()
 
     with closing(connect(path)) as connection:
         create_table(connection)
@@ -68,6 +68,13 @@ def create_app(database: str | None = None, secrets: str | None = None) -> Flask
         return answer(HTTPStatus.OK, key=verified.key)
 
     return app
+
+
+def setting(name: str, meaning: str) -> str:
+    """The environment's, or an end that says what is missing."""
+    if value := os.environ.get(name):
+        return value
+    raise SystemExit(f"{name} is not set: {meaning}")
 
 
 def connect(path: str) -> sqlite3.Connection:

@@ -31,7 +31,7 @@ SECTIONS: dict[str, dict[str, tuple[str, str]]] = {
     },
     "Reminders": {
         "schedule": ("reminders.cli.schedule:schedule", "Schedule one reminder."),
-        "import": ("reminders.cli.import_file:import_", "Schedule a file of reminders, CSV or JSON Lines."),
+        "import": ("reminders.cli.import_file:import_", "Schedule a file: CSV, JSON Lines, or a calendar."),
         "show": ("reminders.cli.show:show", "Show one reminder: its state, why, and what happened."),
         "list": ("reminders.cli.list_reminders:list_reminders", "List reminders."),
         "cancel": ("reminders.cli.cancel:cancel", "Cancel a reminder, or all about something."),

@@ -31,6 +31,8 @@ NOTES = 5
 """Lines without UID that are named; of more, their number."""
 _TIME = re.compile(r"([01]\d|2[0-3]):([0-5]\d)", re.ASCII)
 _REQUIRED = {"tenant": "--tenant", "user": "--user", "kind": "--kind", "channel": "--channel", "to": "--to"}
+_OF_RECORDS = {*_REQUIRED, "zone", "data"}
+"""What each record of another file says itself."""
 _OPTIONS = (
     click.option("--tenant", help="Calendars: whose application the reminders are of."),
     click.option("--user", help="Calendars: who is to be reminded."),
@@ -75,7 +77,10 @@ class CalendarOptions:
         for each in fields(self):
             if getattr(self, each.name):
                 name = "data" if each.name == "texts" else each.name.replace("_", "-")
-                raise click.UsageError(f"--{name} is for calendars; in CSV and JSON Lines each record says it")
+                of_records = (
+                    "; in CSV and JSON Lines each record says it" if name in _OF_RECORDS else ", and FILE is none"
+                )
+                raise click.UsageError(f"--{name} is for calendars{of_records}")
 
 
 def calendar_options(command: Decorated) -> Decorated:

@@ -246,7 +246,7 @@ def _broker_for_people(found: dict[str, Any]) -> list[tuple[str, object]]:
     return [
         ("queues", _listed(found["queues"], "{count:,} on {name}") or "empty"),
         ("with workers", f"{found['unacknowledged']:,} unacknowledged"),
-        *zip(names, workers or ["none"], strict=False),
+        *zip(names, workers or ["none: does `reminders up`, or a line of the Procfile, run?"], strict=False),
         *(
             (
                 "silent",

@@ -106,6 +106,9 @@ def _why_pending(history: History, *, late: bool, wake: str) -> str:
         return (
             f"nothing is sent there before {_at(held_until)} ({history.standing.hold_reason}); it is looked at {wake}"
         )
+    if history.standing.given_back:
+        then = "it is taken again now" if late else f"it is taken again {wake}"
+        return f"a worker took it and could not send it: `reminders doctor`, or the workers' log, says why; {then}"
     of_this_key = [attempt for attempt in history.attempts if attempt.delivery_key == history.reminder.delivery_key]
     if of_this_key:
         last = of_this_key[-1]

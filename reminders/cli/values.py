@@ -21,6 +21,7 @@ from reminders.intake.strict_json import read_object
 LONGEST_DATA = 4 * MAX_DATA_BYTES
 """Bytes of JSON text that are read at all; its canonical form must fit into `MAX_DATA_BYTES`."""
 _PART = re.compile(r"[0-9.]+(?:ms|[smhd])")
+_SPAN = re.compile(rf"(?:{_PART.pattern})+")
 _SEVERAL_PARTS = re.compile(rf"(?:{_PART.pattern}){{2,}}")
 Decorated = TypeVar("Decorated", bound=Callable[..., Any])
 
@@ -51,7 +52,14 @@ def read_filters(filters: Mapping[str, str | None]) -> dict[str, str | None]:
 def read_due_at(text: str, field: str = "due_at") -> datetime:
     """An instant or wall time as `parse_instant` reads it, or `+10s`, `+5m`, `+1h30m` from now. Raises `InvalidInput`."""
     if not text.startswith("+"):
-        return parse_instant(text, field)
+        try:
+            return parse_instant(text, field)
+        except InvalidInput as error:
+            if _SPAN.fullmatch(text) is None:
+                raise
+            raise InvalidInput(
+                field, error.reason.replace("; write ", f"; write +{text} for a time from now, ")
+            ) from None
     try:
         seconds = sum(map(parse_duration, _parts(text[1:])))
         return datetime.now(UTC) + timedelta(seconds=seconds)

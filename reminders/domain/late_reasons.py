@@ -47,6 +47,9 @@ LATE_REASONS: dict[str, LateReason] = {
     "retry_ours": LateReason(
         "us", "an attempt failed by our own fault", "`reminders show {reminder}`, and the workers' log"
     ),
+    "given_back": LateReason(
+        "us", "a worker took it and could not send it", "`reminders doctor`, and the workers' log"
+    ),
     "channel_held": LateReason("us", "our credentials were refused", "`reminders tenant show {tenant}`"),
     "put_off": LateReason("us", "put off for some seconds, for lack of room", f"it comes again; {_STATUS}"),
     "calling": LateReason("them", "called, and there is no answer yet", _STOP_THERE),

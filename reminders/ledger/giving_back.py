@@ -17,6 +17,9 @@ _CLAIM = {"now": "timestamptz", "id": "uuid", "key": "text", "number": "integer"
 _UNUSED = """budget_started_at = CASE WHEN locked.attempts > 0 THEN n.budget_started_at END,
     given_back = n.given_back + 1"""
 
+GIVEN_BACK = "n.given_back > 0 AND n.uncertain_since IS NULL"
+"""SQL of a delivery `n` whose last claim left no attempt on record: it was given back, and there is no doubt about an earlier one."""
+
 # A requested cancellation ends it here, unless an earlier attempt's late success is still to end it as delivered.
 RELEASED = Statement(
     "release_not_called",

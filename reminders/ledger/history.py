@@ -11,6 +11,7 @@ from reminders.domain.template import template_name
 from reminders.ledger.caller import fetch
 from reminders.ledger.consent_rules import SUPPRESSED_BY, reason_of
 from reminders.ledger.database import Database
+from reminders.ledger.giving_back import GIVEN_BACK
 from reminders.ledger.rate_rules import WAITS
 from reminders.ledger.reading import Attempt, Reminder, attempts, get
 from reminders.ledger.statement import Statement
@@ -26,7 +27,10 @@ SELECT clock_timestamp(), r.destination_id::text, r.cancel_requested_at, d.route
        CASE WHEN d.status = 'pending' AND d.quiet_until = d.wake_at THEN d.quiet_until END, r.suppressed_by::text, r.suppressed_reason,
        CASE WHEN r.status = 'live' THEN {reason_of("(SELECT refused_by FROM consent)")} END,
        CASE WHEN {WAITS} THEN concat_ws(' ', 'cap', x.id, 'of', COALESCE('tenant ' || x.tenant_id, 'channel ' || x.channel, 'destination ' || x.destination_id)) END,
-       CASE WHEN {WAITS} THEN d.waits_since END, z.stopped_at
+       CASE WHEN {WAITS} THEN d.waits_since END, z.stopped_at,
+       n.status = 'retrying' AND {GIVEN_BACK} AND NOT EXISTS (
+           SELECT 1 FROM {{s}}.delivery_attempts a
+           WHERE a.delivery_key = n.delivery_key AND a.claim_number = n.claim_number AND a.claimed_at = n.claimed_at)
 FROM {{s}}.reminders r
 LEFT JOIN {{s}}.destinations p ON p.id = r.destination_id
 LEFT JOIN {{s}}.channel_holds c ON c.tenant_id = r.tenant_id AND c.channel = r.channel
@@ -98,6 +102,8 @@ class Standing:
     """Since when it has been due without a turn."""
     drain_stopped_at: datetime | None
     """When the drain was stopped that holds it; None unless one does and was."""
+    given_back: bool | None
+    """Whether the last worker that took it could not call, and gave it back."""
 
     def template_name(self, reminder: Reminder) -> str | None:
         """What the pinned version is called."""

@@ -7,6 +7,7 @@ of any size costs what is late in it, and no more than `:most` of each.
 from __future__ import annotations
 
 from reminders.domain.lanes import SEPARATOR
+from reminders.ledger.giving_back import GIVEN_BACK
 from reminders.ledger.holding import HOLD_SPREAD
 from reminders.ledger.rate_rules import WAITS
 
@@ -147,6 +148,7 @@ _WHY = f"""CASE d.status
                   WHEN c.hold_until > (SELECT now FROM t) THEN 'channel_held'
                   WHEN p.breaker_opened_at IS NOT NULL THEN 'breaker'
                   WHEN p.hold_until > (SELECT now FROM t) THEN 'asked_to_wait'
+                  WHEN n.status = 'retrying' AND a.delivery_key IS NULL AND {GIVEN_BACK} THEN 'given_back'
                   WHEN n.status = 'retrying' THEN CASE WHEN a.error_class = ANY(:ours) THEN 'retry_ours' ELSE 'retry' END
                   WHEN p.timed_out_at IS NOT NULL THEN 'times_out'
                   WHEN d.wake_at <= (SELECT now FROM t) THEN 'not_leased'
@@ -181,7 +183,7 @@ _LATE = f"""looked AS MATERIALIZED (
                AND n.claimed_at > (SELECT now FROM t) - make_interval(secs => :slow))
 ), late AS MATERIALIZED (
     SELECT id, tenant_id, user_id, channel, destination_id, since, hold, CASE WHEN why <> 'no_dispatcher' THEN of END AS of,
-           CASE WHEN why = 'put_off' AND bool_or(why = 'calling') OVER (PARTITION BY destination_id) THEN 'behind_slow' ELSE why END AS why
+           CASE WHEN why IN ('put_off', 'given_back') AND bool_or(why = 'calling') OVER (PARTITION BY destination_id) THEN 'behind_slow' ELSE why END AS why
     FROM looked
 ), went AS (
     SELECT count(DISTINCT recent.reminder_id) AS number

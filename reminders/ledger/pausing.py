@@ -213,7 +213,9 @@ def active_of_scope(database: Database, scope: PauseScope) -> list[UUID]:
     """The active pauses of exactly this scope. Raises `NotFound` if there is none."""
     found = [UUID(row[0]) for row in database.fetch(ACTIVE_OF_SCOPE, **_named(scope))]
     if not found:
-        raise NotFound(f"no pause of exactly this is active: {scope.words()}")
+        raise NotFound(
+            f"no pause of exactly this is active: {scope.words()}; `reminders pause list` shows those that are"
+        )
     return found
 
 

@@ -66,7 +66,7 @@ class EmailProvider:
         if settings.unsubscribe_url is not None and settings.webhook_secret is None:
             faults.append("REMINDERS_UNSUBSCRIBE_URL needs REMINDERS_WEBHOOK_SECRET: the links' key is derived from it")
         if faults:
-            raise SettingsError("\n".join(faults))
+            raise SettingsError("; ".join(faults))
 
     def check_destination(self, destination: str) -> None:
         """Raise `InvalidInput("destination", ...)` unless it is one e-mail address. No name server is asked."""

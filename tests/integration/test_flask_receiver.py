@@ -176,3 +176,9 @@ def test_run_by_flask_with_a_copy_of_the_kit_and_without_our_package(tmp_path):
             process.stderr.read()
     with closing(sqlite3.connect(tmp_path / "received.sqlite")) as connection:
         assert connection.execute("SELECT count(*) FROM notices").fetchone() == (1,)
+
+
+def test_a_setting_that_is_missing_is_named(tmp_path, monkeypatch):
+    monkeypatch.delenv("RECEIVER_SECRETS", raising=False)
+    with pytest.raises(SystemExit, match="RECEIVER_SECRETS is not set: one or more whsec_"):
+        load_example().create_app(str(tmp_path / "received.sqlite"))

@@ -67,7 +67,7 @@ LINES: tuple[Check[Lines], ...] = (
         "queue_unserved",
         "fatal",
         f"Each of {', '.join(WORKING)} has a live worker.",
-        "Start its line of the Procfile: `reminders worker QUEUE`. If it runs, its log says what it waits for.",
+        "Start its line of the Procfile, `reminders worker QUEUE`, or on a laptop `reminders up`. If it runs, its log says what it waits for.",
         _unserved,
     ),
     Check(

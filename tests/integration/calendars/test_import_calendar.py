@@ -453,12 +453,19 @@ def test_what_the_command_gives_is_checked_first(invoke, tmp_path, options, part
     assert part in result.stderr
 
 
-def test_options_of_calendars_are_refused_for_other_files(invoke, tmp_path):
+@pytest.mark.parametrize(
+    ("option", "said"),
+    [
+        (("--zone", "Europe/Berlin"), "--zone is for calendars; in CSV and JSON Lines each record says it"),
+        (("--dry-run",), "--dry-run is for calendars, and FILE is none"),
+    ],
+)
+def test_options_of_calendars_are_refused_for_other_files(invoke, tmp_path, option, said):
     path = tmp_path / "a.csv"
     path.write_text("tenant_id\n")
-    result = invoke(path, "--zone", "Europe/Berlin")
+    result = invoke(path, *option)
     assert result.exit_code == 2
-    assert "--zone is for calendars" in result.stderr
+    assert said in result.stderr
 
 
 def test_a_calendar_is_known_by_its_first_line(invoke, tmp_path):

@@ -2,6 +2,7 @@
 
 from reminders.domain.outcomes import Retry
 from reminders.domain.retry_policy import Park
+from reminders.ledger.finalizing import PostgresFinalize
 
 AHEAD = "clock_timestamp() + interval '50 seconds'"
 OURS = ("internal", "a fault of ours")
@@ -63,6 +64,11 @@ def retry(stage, made, run):
 
 def retry_ours(stage, made, run):
     stage.deliver(made, Retry(*OURS, blameless=True), Park(3600.0, "deliver"))
+
+
+def given_back(stage, made, run):
+    claim = stage.claim(made)
+    assert PostgresFinalize(stage.database, worker="w").release_not_called_if_sending(claim, 60.0)
 
 
 def channel_held(stage, made, run):
@@ -138,6 +144,7 @@ def quiet_hours(stage, made, run):
 
 
 PLANTED = (
-    no_dispatcher, not_leased, leased, lease_ended, published, message_late, calling, claim_ended, retry, retry_ours, channel_held,
+    no_dispatcher, not_leased, leased, lease_ended, published, message_late, calling, claim_ended, retry, retry_ours, given_back,
+    channel_held,
     breaker, asked_to_wait, times_out, put_off, paused, resumed, tenant_off, draining, drain_stopped, cap, quiet_hours,
 )  # fmt: skip

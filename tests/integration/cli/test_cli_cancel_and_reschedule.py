@@ -142,6 +142,8 @@ def test_reschedule_is_refused(run, stage, state, said):
         (["--due-at", "next week"], "--due-at: 'next week' is no instant"),
         (["--due-at", "9999-01-01T00:00Z"], "--due-at: is in the year 9999"),
         (["--due-at", FAR, "--expires-at", FAR], "--expires-at: must be later than --due-at"),
+        (["--due-at", "2021-05-01T09:30Z"], "--due-at: is 2021-05-01T09:30:00Z, over 24 hours ago; --overdue send"),
+        (["--due-at", "2h"], "--due-at: '2h' is no instant; write +2h for a time from now, 2026-05-01T09:30"),
     ],
 )
 def test_reschedule_refuses_bad_times(run, stage, given, said):
@@ -150,6 +152,12 @@ def test_reschedule_refuses_bad_times(run, stage, given, said):
     assert answer.stderr.startswith(said)
     assert (answer.exit_code, len(answer.stderr.splitlines())) == (1, 1)
     assert stage.rows("SELECT version FROM reminders") == [(1,)]
+
+
+def test_reschedule_to_long_ago_by_somebodys_word(run, stage):
+    reminder = pending(stage)
+    assert run("reschedule", reminder.id, "--due-at", "2021-05-01T09:30Z", "--overdue", "send").exit_code == 0
+    assert stage.rows("SELECT version FROM reminders") == [(2,)]
 
 
 def test_a_parked_retry_can_be_cancelled(run, stage):

@@ -96,7 +96,8 @@ def test_resume_by_id_and_by_what_is_covered(run, stage):
     run("pause", "--all", *WHY)
     assert run("resume", "--all").stdout == "resumed: everything; 0 held reminders go at once\n"
     said = run("resume", "--all")
-    assert (said.exit_code, said.stderr) == (1, "no pause of exactly this is active: everything\n")
+    told = "no pause of exactly this is active: everything; `reminders pause list` shows those that are\n"
+    assert (said.exit_code, said.stderr) == (1, told)
 
 
 def test_a_pause_that_is_killed_while_it_waits_is_in_force_and_can_be_said_again(run, start, stage, migrated):

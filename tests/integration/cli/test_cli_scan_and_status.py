@@ -150,6 +150,7 @@ def test_status_for_people(run, stage, broker):
     assert "60" in shown
     assert "s late" in shown
     assert "none yet: does beat run?" in shown
+    assert "none: does `reminders up`, or a line of the Procfile, run?" in shown
 
 
 def test_status_while_redis_is_away(run, stage, monkeypatch, nobody_listens):

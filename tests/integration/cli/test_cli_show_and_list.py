@@ -8,6 +8,7 @@ from integration.cli.stage import ADDRESS, WORKER, lines, only
 from reminders.domain.outcomes import Delivered, Rejected, Retry, Unknown
 from reminders.domain.retry_policy import Bury, Deliver, Park
 from reminders.ledger import changing
+from reminders.ledger.finalizing import PostgresFinalize
 
 REMINDER_KEYS = {
     "v", "id", "tenant_id", "user_id", "kind", "channel", "reference", "slot", "due_at", "zone", "expires_at", "status",
@@ -104,6 +105,20 @@ def test_why_follows_a_reminder_through_its_states(run, stage):
     assert why(run, reminder).startswith(
         "attempt 1 ended in retry (http_503: service unavailable); the next one is due 20"
     )
+
+
+def test_why_of_one_that_no_worker_could_send(run, stage):
+    reminder = stage.schedule()
+    finalize = PostgresFinalize(stage.database, worker=WORKER)
+    assert finalize.release_not_called_if_sending(stage.claim(reminder), 60.0)
+    said = (
+        "a worker took it and could not send it: `reminders doctor`, or the workers' log, says why; it is taken again "
+    )
+    assert why(run, reminder).startswith(f"{said}20")
+    stage.rows("UPDATE due SET wake_at = clock_timestamp() RETURNING 1")
+    assert why(run, reminder) == f"{said}now"
+    stage.deliver(reminder, RETRY, Park(3600.0, "deliver"))
+    assert why(run, reminder).startswith("attempt 2 ended in retry")
 
 
 def test_an_open_claim_is_on_the_timeline_with_a_requested_cancel(run, stage):

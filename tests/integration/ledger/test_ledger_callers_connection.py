@@ -9,8 +9,8 @@ import psycopg2.errors
 import psycopg2.extras
 import pytest
 from psycopg2.extensions import TRANSACTION_STATUS_IDLE, TRANSACTION_STATUS_INTRANS
-from sqlalchemy import create_engine, text
-from sqlalchemy.exc import OperationalError
+from sqlalchemy import create_engine, make_url, text
+from sqlalchemy.exc import OperationalError, ProgrammingError
 from sqlalchemy.orm import Session, scoped_session, sessionmaker
 
 import reminders
@@ -164,3 +164,15 @@ def test_under_repeatable_read_cancel_never_believes_an_old_snapshot(world, engi
         late.rollback()
         assert reminders.cancel(late, made.id) == "requested"
         late.commit()
+
+
+@pytest.mark.parametrize("kind", ["session", "psycopg2"])
+def test_a_database_without_the_ledger_is_told_what_is_missing(world, kind):
+    elsewhere = make_url(world.database.url).set(database="postgres")
+    other = create_engine(elsewhere)
+    connection = Session(other) if kind == "session" else other.raw_connection()
+    with pytest.raises((ProgrammingError, psycopg2.errors.InvalidSchemaName)) as raised:
+        reminders.schedule(connection, **world.wanted())
+    assert "run `reminders migrate`" in "".join(raised.value.__notes__)
+    connection.close()
+    other.dispose()

@@ -202,3 +202,8 @@ def test_a_series_with_too_much_behind_it_is_refused_instead_of_looked_through_f
     with pytest.raises(Refused, match="try again"):
         world.committed(reminders.pause_series, made.id)
     assert len(rounds) == 100
+
+
+def test_one_reminder_is_no_list_of_them(world):
+    with pytest.raises(reminders.InvalidInput, match=r"^reminders: must be several mappings, not dict$"):
+        reminders.schedule_many(world.connect(), world.wanted())
