@@ -6,8 +6,8 @@ without bound. `supervise` runs in the main thread of a process of its own.
 How the children are tied to the parent:
 
 - Each child is in a process group of its own, so a terminal's Ctrl-C reaches the parent alone; the parent passes every
-  signal on as SIGTERM. A platform that signals all processes at once makes that two SIGTERMs, which Celery answers
-  with the same warm stop. (A second SIGINT would be a cold one.)
+  signal on as SIGTERM. A platform that signals all processes at once makes that two SIGTERMs, of which a worker hears
+  the first alone (`reminders.signalled`). (A second SIGINT would be a cold stop.)
 - Each child holds the reading end of a pipe whose writing end only the parent has. When the parent is killed the pipe
   ends, and the child stops itself the same way: warm, then hard after the grace. That works on every Unix; Linux's
   PR_SET_PDEATHSIG does not, and would allow no warm stop.
