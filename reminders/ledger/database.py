@@ -17,6 +17,7 @@ from sqlalchemy.pool import PoolProxiedConnection
 
 from reminders.domain.errors import ServiceUnavailable, SettingsError
 from reminders.ledger.deadline import Deadline
+from reminders.ledger.living import Living
 from reminders.ledger.statement import BoundStatement, Statement
 
 Row = tuple[Any, ...]
@@ -96,6 +97,7 @@ class Database:
             connect_args={**NOTICE_SILENCE, "application_name": application_name},
         )
         event.listen(self._engine, "connect", _autocommit)
+        self._living = Living(self._engine)
         self._deadline = Deadline()
         event.listen(self._engine, "connect", self._deadline.add)
 
@@ -206,7 +208,7 @@ class Database:
 
     @contextmanager
     def _connection(self, *, begin: bool = False) -> Iterator[PoolProxiedConnection]:
-        connection = self._begun() if begin else self._engine.raw_connection()
+        connection = self._begun() if begin else self._living.take()
         try:
             with self._noticing_loss(connection):
                 yield connection
@@ -218,7 +220,7 @@ class Database:
 
     def _begun(self) -> PoolProxiedConnection:
         """A connection with a transaction open. One that had died while it was idle is replaced: nothing ran on it."""
-        connection = self._engine.raw_connection()
+        connection = self._living.take()
         try:
             with self._noticing_loss(connection):
                 _driver(connection).cursor().execute(_BEGIN + self._patience)
@@ -226,7 +228,7 @@ class Database:
             connection.close()
             if self._deadline.passed.is_set():
                 raise
-            connection = self._engine.raw_connection()
+            connection = self._living.take()
             try:
                 _driver(connection).cursor().execute(_BEGIN + self._patience)
             except BaseException:
@@ -241,20 +243,15 @@ class Database:
             yield
         except DATABASE_AWAY as error:
             if isinstance(error, _STALE) or _driver(connection).closed:
-                self._give_up(connection)
+                self._living.give_up(connection)
             raise
         except psycopg2.DatabaseError as error:
             # All that Postgres itself says has a class of its own. After the crash of another server process psycopg2
             # reports the lost connection with this one, and goes on to call the connection open.
             if type(error) is not psycopg2.DatabaseError:
                 raise
-            self._give_up(connection)
+            self._living.give_up(connection)
             raise psycopg2.OperationalError(str(error)) from error
-
-    def _give_up(self, connection: PoolProxiedConnection) -> None:
-        # What ended this connection has ended the idle ones too: one failure, not one per connection.
-        connection.invalidate()
-        self._engine.dispose()
 
 
 _STALE = (psycopg2.InterfaceError, psycopg2.errors.ReadOnlySqlTransaction)

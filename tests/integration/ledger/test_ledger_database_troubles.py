@@ -8,13 +8,14 @@ import psycopg2
 import pytest
 from psycopg2 import errors
 
-from integration.ledger.world import ScriptedProvider
+from integration.ledger.world import ScriptedProvider, until
 from reminders.bootstrap import DATABASE_FAULTS
 from reminders.domain.identity import uuid7
 from reminders.domain.outcomes import Delivered, Retry
 from reminders.ledger.claiming import PostgresClaims
 from reminders.ledger.database import Database
 from reminders.ledger.finalizing import PostgresFinalize
+from reminders.ledger.statement import Statement
 from reminders.pipeline.ports import Report
 
 TROUBLES = [
@@ -28,6 +29,8 @@ TROUBLES = [
     psycopg2.InterfaceError,
 ]
 HASH = b"h" * 32
+SLEEP = Statement("sleep", "SELECT pg_sleep(60)", {})
+ONE = Statement("one", "SELECT 1", {})
 
 
 @dataclass
@@ -125,3 +128,20 @@ def test_out_of_connections_a_claim_is_left_to_the_queue(world, crowded):
         claims.claim(made.id, made.delivery_key, uuid7(), 30.0)
     holder.close()
     assert claims.claim(made.id, made.delivery_key, uuid7(), 30.0) is not None
+
+
+def test_who_waits_for_a_connection_while_all_in_use_are_lost_gets_another_one(world):
+    """As when Postgres restarts under a busy worker: 30 s later its claims have ended, and its calls are made again."""
+    url = world.database.url.render_as_string(hide_password=False)
+    database = Database(url, schema="reminders", pool_size=1, application_name="loses-all")
+    asleep = "SELECT pid FROM pg_stat_activity WHERE application_name = 'loses-all' AND wait_event = 'PgSleep'"
+    user = world.start(database.fetch, SLEEP)
+    until(lambda: world.sql(asleep), "the only connection is in use")
+    waiting = [world.start(database.fetch, ONE) for _ in range(3)]
+    until(lambda: len(database._engine.pool._pool.not_empty._waiters) == 3, "others wait for it")
+
+    world.sql(f"SELECT pg_terminate_backend(pid) FROM ({asleep}) AS busy")
+
+    assert isinstance(user.exception(timeout=10), DATABASE_FAULTS)
+    assert [each.result(timeout=10) for each in waiting] == [[(1,)]] * 3
+    database.close()
