@@ -9,7 +9,7 @@ from typing import Any
 from uuid import UUID
 
 from reminders.ledger.claim_rules import DELAYS, ENDS, HELD, ON_UNKNOWN, PLACE, QUIET, RULES, SECRET_MARK
-from reminders.ledger.database import DATABASE_AWAY, Database, Row
+from reminders.ledger.database import DATABASE_AWAY, ROLLED_BACK, Database, Row
 from reminders.ledger.delivery_columns import COLUMNS, delivery_of
 from reminders.ledger.ending import DEDUP_WINDOW, end_without_call
 from reminders.ledger.ownership import MAY_CALL, OURS, OWNER, THIS_EPOCH
@@ -109,6 +109,9 @@ WHERE r.id = :id
     {**RULES, **OWNER, "key": "text", "now": "timestamptz", "id": "uuid"},
 )
 
+LOCK_TIMEOUT_MS = 500
+"""How long a claim, and those that go together with it, waits for whoever holds the row of its delivery and not that of `due`:
+an attempt's late record for a moment, and for longer only who works in our tables by hand."""
 SHADOW = "shadow"
 """The refusal of what is not sent because its tenant is in shadow, although nothing else stands against it."""
 _PASSED_ON = {"pending": "parked", "sending": "claimed", "held": "paused"}
@@ -145,7 +148,7 @@ class PostgresClaims:
         self._templated = sorted(templated)
         self._max_wait = max_wait
         self._now = now
-        self._together = Together(self._claim_together, faults=DATABASE_AWAY)
+        self._together = Together(self._claim_together, faults=DATABASE_AWAY, of_one=ROLLED_BACK)
 
     def claim(self, reminder_id: UUID, delivery_key: str, token: UUID, seconds: float) -> Claim | None:
         row = self._together((str(reminder_id), delivery_key, str(token), seconds))
@@ -155,6 +158,7 @@ class PostgresClaims:
         ids, keys, tokens, seconds = map(list, zip(*asked, strict=True))
         rows = self._db.fetch_marked(
             "pauses",
+            LOCK_TIMEOUT_MS,
             CLAIM,
             now=self._now,
             ids=ids,

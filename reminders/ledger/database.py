@@ -39,6 +39,12 @@ DATABASE_AWAY: tuple[type[Exception], ...] = (
     psycopg2.errors.ReadOnlySqlTransaction,
 )
 """Raised while Postgres is down, restarting, read-only, out of connections or cut off; for deadlocks and lock time-outs."""
+ROLLED_BACK: tuple[type[Exception], ...] = (
+    psycopg2.extensions.TransactionRollbackError,
+    psycopg2.errors.QueryCanceled,
+    psycopg2.errors.LockNotAvailable,
+)
+"""Those of them with which Postgres ends one transaction, of which nothing is committed, and goes on with all others."""
 NOTICE_SILENCE = {
     "connect_timeout": CONNECT_TIMEOUT,
     # A host that vanished without closing its connections is noticed within half a minute, not two hours.
@@ -139,14 +145,15 @@ class Database:
         with self._connection() as connection:
             return self._run(connection, statement, given, preamble=INDEXES_ONLY + LOOPS_ONLY)
 
-    def fetch_marked(self, table: str, statement: Statement, **given: Any) -> list[Row]:
+    def fetch_marked(self, table: str, lock_timeout_ms: int, statement: Statement, **given: Any) -> list[Row]:
         """The same as `fetch_in_loops`, visible to `under_way` on that table from before the statement looks until it has committed.
 
         The mark is a table lock that no other statement of ours waits for; taking it needs no snapshot, so that what the
-        statement sees is never older than its mark. Still one round trip.
+        statement sees is never older than its mark. The statement waits for locks at most so long, and raises
+        `LockNotAvailable` beyond it. Still one round trip.
         """
         with self._connection() as connection:
-            mark = f"LOCK TABLE {self.schema}.{table} IN {MARK}; "
+            mark = f"LOCK TABLE {self.schema}.{table} IN {MARK}; SET LOCAL lock_timeout = {int(lock_timeout_ms)}; "
             return self._run(connection, statement, given, preamble=INDEXES_ONLY + LOOPS_ONLY + mark)
 
     def fetch_together(self, preamble: str, *steps: tuple[Statement, Mapping[str, Any]]) -> list[Row]:

@@ -13,7 +13,7 @@ from reminders.domain.breaker import BreakerPolicy
 from reminders.domain.identity import uuid7
 from reminders.domain.outcomes import Delivered
 from reminders.domain.retry_policy import Bury, Park, Wait
-from reminders.ledger.database import DATABASE_AWAY, Database, LockNotAvailable
+from reminders.ledger.database import DATABASE_AWAY, ROLLED_BACK, Database, LockNotAvailable
 from reminders.ledger.failing import DISABLE_AFTER, recovered
 from reminders.ledger.finalizing_together import finalize_delivered
 from reminders.ledger.giving_back import release
@@ -161,7 +161,9 @@ class PostgresFinalize:
         self._disable_after = disable_after
         self._breaker = breaker or BreakerPolicy()
         self._now = now
-        self._delivered_together = Together(partial(finalize_delivered, database), faults=DATABASE_AWAY)
+        self._delivered_together = Together(
+            partial(finalize_delivered, database), faults=DATABASE_AWAY, of_one=ROLLED_BACK
+        )
 
     def finalize_delivered_if_sending(self, claim: Claim, report: Report) -> str:
         given = self._given(claim, report, "delivered")

@@ -20,13 +20,20 @@ MOST = 50
 class Together(Generic[A, R]):
     """Thread-safe. `run` answers many in their order; it is called by one of those who asked, and by one at a time.
 
-    If it raises one of `faults` all whom it was for are told. Any other exception may be the fault of one of them, so that
-    each is asked alone then.
+    If it raises one of `faults` all whom it was for are told, unless it is one of `of_one` too. Any other exception may be
+    the fault of one of them, so that each is asked alone then.
     """
 
-    def __init__(self, run: Callable[[Sequence[A]], Sequence[R]], *, faults: tuple[type[Exception], ...]) -> None:
+    def __init__(
+        self,
+        run: Callable[[Sequence[A]], Sequence[R]],
+        *,
+        faults: tuple[type[Exception], ...],
+        of_one: tuple[type[Exception], ...] = (),
+    ) -> None:
         self._run = run
         self._faults = faults
+        self._of_one = of_one
         self._lock = Lock()
         self._waiting: list[_Place[A, R]] = []
         self._under_way = False
@@ -41,7 +48,8 @@ class Together(Generic[A, R]):
         if place.answers is None and place.error is None:
             self._lead(place)
         if place.error is not None:
-            if isinstance(place.error, self._faults) or place.alone:
+            concerns_all = isinstance(place.error, self._faults) and not isinstance(place.error, self._of_one)
+            if concerns_all or place.alone:
                 raise place.error
             return self._run([asked])[0]
         assert place.answers is not None

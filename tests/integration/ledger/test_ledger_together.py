@@ -6,9 +6,11 @@ from dataclasses import replace
 from threading import Barrier
 
 import pytest
+from psycopg2.errors import DeadlockDetected, QueryCanceled, SerializationFailure
 
 import reminders
 from integration.ledger.world import CLAIM, ScriptedProvider
+from reminders.bootstrap import DATABASE_FAULTS
 from reminders.domain.identity import uuid7
 from reminders.domain.outcomes import Delivered, Retry
 from reminders.ledger.finalizing import PostgresFinalize
@@ -67,6 +69,58 @@ def test_a_reminder_that_somebody_holds_keeps_no_other_from_its_claim(world):
 
     assert [row is not None for row in rows] == [False, True]
     holder.rollback()
+
+
+def test_a_delivery_that_somebody_holds_keeps_no_other_from_its_claim(world):
+    """A row that no caller of ours holds alone: a person's session does, or a tool's. Its own claim is asked for again."""
+    held, others = world.schedule(), [world.schedule() for _ in range(4)]
+    assert world.finalize(world.opened(held), Retry("refused", "connection refused")) == "parked"
+    later = world.lapse(60)
+    world.published(now=later)
+    holder = world.connect()
+    with holder.cursor() as cursor:
+        cursor.execute(
+            "SELECT 1 FROM reminders.notification_deliveries WHERE reminder_id = %s FOR UPDATE", (str(held.id),)
+        )
+    claims, barrier = world.claims(now=later), Barrier(5)
+
+    def work(made):
+        barrier.wait()
+        return claims.claim(made.id, made.delivery_key, uuid7(), CLAIM)
+
+    first, *rest = [world.start(work, each) for each in (held, *others)]
+
+    try:
+        assert all(each.result(timeout=5) is not None for each in rest)
+        assert isinstance(first.exception(timeout=5), DATABASE_FAULTS)
+    finally:
+        holder.rollback()
+    claim = claims.claim(held.id, held.delivery_key, uuid7(), CLAIM)
+    assert claim is not None
+    assert claim.claim_number == 2
+
+
+@pytest.mark.parametrize("fault", [DeadlockDetected, SerializationFailure, QueryCanceled])
+def test_a_transaction_that_postgres_ended_is_nobodys_fault_but_one_members(world, monkeypatch, fault):
+    made = [world.schedule() for _ in range(6)]
+    world.published()
+    claims, barrier = world.claims(), Barrier(6)
+    fetch, poison = world.database.fetch_marked, str(made[3].id)
+
+    def fetched(*given, ids, **named):
+        if poison in ids:
+            raise fault
+        return fetch(*given, ids=ids, **named)
+
+    monkeypatch.setattr(world.database, "fetch_marked", fetched)
+
+    def work(each):
+        barrier.wait()
+        return claims.claim(each.id, each.delivery_key, uuid7(), CLAIM)
+
+    started = [world.start(work, each) for each in made]
+
+    assert [type(each.exception(timeout=10)) for each in started] == [type(None)] * 3 + [fault] + [type(None)] * 2
 
 
 def test_many_ends_are_recorded_as_one_is(world):

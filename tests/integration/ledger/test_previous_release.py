@@ -85,7 +85,7 @@ class Before:
             "worker": "before:1:a",
             "templated": [],
         }
-        rows = self._world.database.fetch_marked("pauses", frozen("claim"), formats='{"log": 1}', **given, **RULES)
+        rows = self._world.database.fetch_marked("pauses", 500, frozen("claim"), formats='{"log": 1}', **given, **RULES)
         return int(rows[0][0]) if rows else None
 
     def refusal(self, made: tuple[UUID, str]) -> str:
