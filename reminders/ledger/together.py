@@ -1,6 +1,7 @@
 """What several threads ask of Postgres at one time, in one statement and one commit.
 
-Nobody waits for company: whoever finds nothing under way goes at once, and what is asked meanwhile goes together next.
+Nobody waits for company: whoever finds nothing under way goes at once, and what is asked meanwhile goes together next, or
+after `PATIENCE`.
 A thread has its answer only once the statement that it was part of has committed.
 """
 
@@ -15,10 +16,14 @@ R = TypeVar("R")
 
 MOST = 50
 """Asked in one statement."""
+PATIENCE = 1.0
+"""Seconds after which nobody waits any longer for a statement that asks for others: its connection may be dead, or its server
+process frozen, and who is not part of it goes beside it."""
 
 
 class Together(Generic[A, R]):
-    """Thread-safe. `run` answers many in their order; it is called by one of those who asked, and by one at a time.
+    """Thread-safe. `run` answers many in their order; it is called by one of those who asked, and by one at a time unless it
+    takes long.
 
     If it raises one of `faults` all whom it was for are told, unless it is one of `of_one` too. Any other exception may be
     the fault of one of them, so that each is asked alone then.
@@ -35,16 +40,20 @@ class Together(Generic[A, R]):
         self._faults = faults
         self._of_one = of_one
         self._lock = Lock()
+        # Neither asked yet nor told to lead.
         self._waiting: list[_Place[A, R]] = []
-        self._under_way = False
+        self._leaders = 0
 
     def __call__(self, asked: A) -> R:
         place: _Place[A, R] = _Place(asked)
         with self._lock:
-            self._waiting.append(place)
-            leads, self._under_way = not self._under_way, True
+            leads = self._leaders == 0
+            if leads:
+                self._leaders = 1
+            else:
+                self._waiting.append(place)
         if not leads:
-            place.woken.acquire()
+            self._wait(place)
         if place.answers is None and place.error is None:
             self._lead(place)
         if place.error is not None:
@@ -55,10 +64,19 @@ class Together(Generic[A, R]):
         assert place.answers is not None
         return place.answers[0]
 
+    def _wait(self, place: _Place[A, R]) -> None:
+        """Return once `place` is answered, or is to lead."""
+        while not place.woken.acquire(timeout=PATIENCE):
+            with self._lock:
+                if place in self._waiting:
+                    self._waiting.remove(place)
+                    self._leaders += 1
+                    return
+
     def _lead(self, own: _Place[A, R]) -> None:
-        """Ask for the first of those who wait, of whom `own` is one, and have the next of them lead."""
+        """Ask for `own` and the first of those who wait, and have the next of them lead."""
         with self._lock:
-            group, self._waiting = self._waiting[:MOST], self._waiting[MOST:]
+            group, self._waiting = [own, *self._waiting[: MOST - 1]], self._waiting[MOST - 1 :]
         error: BaseException | None = None
         answers: Sequence[R] = ()
         try:
@@ -66,8 +84,9 @@ class Together(Generic[A, R]):
         except BaseException as raised:  # noqa: BLE001 - raised again by each whom it concerns
             error = raised
         with self._lock:
-            following = self._waiting[0] if self._waiting else None
-            self._under_way = following is not None
+            following = self._waiting.pop(0) if self._waiting else None
+            if following is None:
+                self._leaders -= 1
         if following is not None:
             following.woken.release()
         for number, each in enumerate(group):

@@ -13,6 +13,12 @@ class Away(Exception):
     pass
 
 
+@pytest.fixture(autouse=True)
+def patience(monkeypatch):
+    """Longer than any machine is busy."""
+    monkeypatch.setattr(together, "PATIENCE", 60.0)
+
+
 class Server:
     """Doubles numbers. The first call waits for `go`; of later ones `fail` makes some fail."""
 
@@ -127,3 +133,41 @@ def test_after_a_fault_others_are_answered_as_ever():
     thread.start()
     thread.join(10)
     assert not thread.is_alive()
+
+
+def test_nobody_waits_long_for_a_statement_that_asks_for_others(monkeypatch):
+    monkeypatch.setattr(together, "PATIENCE", 0.05)
+    server = Server()
+    asking = Together(server, faults=())
+    with ThreadPoolExecutor(9) as pool:
+        stuck = pool.submit(asking, 1)
+        while not server.calls:
+            pass
+        others = [pool.submit(asking, each) for each in range(2, 10)]
+        answers = [each.result(10) for each in others]
+        was_stuck = not stuck.done()
+        server.go.set()
+
+        assert answers == [2 * each for each in range(2, 10)]
+        assert was_stuck
+        assert stuck.result(10) == 2
+    assert sorted(each for call in server.calls for each in call) == list(range(1, 10))
+    assert asking._leaders == 0
+
+
+def test_however_impatient_each_is_asked_once_and_hears_its_own_answer(monkeypatch):
+    monkeypatch.setattr(together, "PATIENCE", 0.0005)
+    monkeypatch.setattr(together, "MOST", 3)
+    asked = []
+    pause = Event()
+
+    def run(group):
+        asked.extend(group)
+        pause.wait(0.001 * (group[0] % 4))
+        return [2 * each for each in group]
+
+    asking = Together(run, faults=())
+    with ThreadPoolExecutor(24) as pool:
+        assert list(pool.map(asking, range(2000), timeout=60)) == [2 * each for each in range(2000)]
+    assert sorted(asked) == list(range(2000))
+    assert (asking._leaders, asking._waiting) == (0, [])
