@@ -58,6 +58,7 @@ def test_worker_killed_in_mid_call_goes_to_review_where_the_destination_does_not
     assert stack.query("SELECT kind, state FROM dead_letters") == [("unknown", "open")]
 
 
+@pytest.mark.long
 @pytest.mark.timeout(150)
 def test_four_killed_workers_do_not_stop_publishing_for_more_than_a_second(
     stack: Stack, receiver: ScriptedReceiver

@@ -13,6 +13,7 @@ from acceptance.harness import installation, wait_until
 from acceptance.scripted_receiver import ScriptedReceiver
 
 
+@pytest.mark.long
 @pytest.mark.timeout(240)
 def test_postgres_down_for_a_minute_is_waited_out(home: Path, receiver: ScriptedReceiver) -> None:
     with installation(home) as stack:
