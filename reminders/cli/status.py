@@ -156,7 +156,10 @@ def _print_for_people(found: dict[str, Any]) -> None:
     print_fields(
         [
             ("reminders", _listed(found["counts"], "{count:,} {name}") or "none"),
-            ("oldest due", f"{late:,.1f} s late" if late else "none is late"),
+            (
+                "oldest due",
+                f"{late:,.1f} s late" if late else "none waits; `reminders late` tells of retries and calls too",
+            ),
             ("in flight", f"{found['in_flight']:,}"),
             ("held", f"{found['held']:,}"),
             ("wait for a hold", _waiting_for_people(found["waiting_for_holds"])),
