@@ -9,7 +9,7 @@ import click
 from reminders.calendar.instants import instant_text
 from reminders.cli.schedule import print_scheduled
 from reminders.cli.session import session
-from reminders.cli.values import json_option, read_due_at, read_id
+from reminders.cli.values import json_option, overdue_option, read_due_at, read_id
 from reminders.domain.errors import InvalidInput
 from reminders.domain.request import checked_instant
 from reminders.intake.checking import OVERDUE_AFTER
@@ -23,13 +23,7 @@ from reminders.pipeline.schedule import resolve_instant
     "--due-at", required=True, help="2026-05-01T09:30 with --zone, or with Z or +02:00; or +10s, +5m, +1h30m."
 )
 @click.option("--zone", help="IANA zone, such as Europe/Berlin; needed for a time without Z or offset.")
-@click.option(
-    "--overdue",
-    type=click.Choice(["send", "reject"]),
-    default="reject",
-    show_default=True,
-    help="What to do if that was more than 24 hours ago.",
-)
+@overdue_option
 @click.option("--expires-at", help="Another expiry; without it the expiry keeps its distance.")
 @json_option
 def reschedule(

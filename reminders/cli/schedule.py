@@ -9,7 +9,7 @@ import click
 
 from reminders.cli.printing import for_people, instant_for_people, print_json
 from reminders.cli.session import command_settings, session
-from reminders.cli.values import json_option, read_data, read_due_at
+from reminders.cli.values import json_option, overdue_option, read_data, read_due_at
 from reminders.domain.allowed_places import AllowedPlaces
 from reminders.domain.errors import Conflict, InvalidInput
 from reminders.intake.checking import OVERDUE_AFTER, long_past
@@ -31,16 +31,10 @@ from reminders.settings import Settings
     "--due-at", required=True, help="2026-05-01T09:30 with --zone, or with Z or +02:00; or +10s, +5m, +1h30m."
 )
 @click.option("--zone", help="IANA zone, such as Europe/Berlin; needed for a time without Z or offset.")
+@overdue_option
 @click.option("--reference", help="What it is about: an order, an invoice. It identifies the reminder.")
 @click.option("--slot", help="Tells apart several reminders about one thing, such as day-before.")
 @click.option("--data", help="A JSON object for the receiver, or @FILE (@- is standard input).")
-@click.option(
-    "--overdue",
-    type=click.Choice(["send", "reject"]),
-    default="reject",
-    show_default=True,
-    help="What to do if it was due more than 24 hours ago.",
-)
 @click.option("--expires-at", help="When sending has become worse than not sending; written like --due-at.")
 @json_option
 def schedule(

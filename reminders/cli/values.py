@@ -27,6 +27,14 @@ Decorated = TypeVar("Decorated", bound=Callable[..., Any])
 
 json_option = click.option("--json", "as_json", is_flag=True, help="Print JSON, one object a line.")
 
+overdue_option = click.option(
+    "--overdue",
+    type=click.Choice(["send", "reject"]),
+    default="reject",
+    show_default=True,
+    help="What to do if that was more than 24 hours ago.",
+)
+
 
 def limit_option(default: int, what: str) -> Callable[[Decorated], Decorated]:
     """`--limit`, with its default."""
