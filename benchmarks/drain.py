@@ -31,7 +31,7 @@ from typing import Any
 import redis
 
 from benchmarks import bare_celery
-from benchmarks.drained import WARM, Drained, await_count, measure, signal_all
+from benchmarks.drained import WARM, Drained, await_count, measure, server_pids, signal_all
 from benchmarks.fast_receiver import Receiver, receiving
 from benchmarks.figures import hand_over, tell
 from reminders.bootstrap import open_database
@@ -125,16 +125,6 @@ def schedule(database: Database, settings: Settings, receiver: Receiver, numbers
         ]  # fmt: skip
         with database.transaction() as connection:
             insert(connection, "reminders", requests, {"webhook": True})
-
-
-def server_pids(database: Database, redis_url: str) -> dict[str, int]:
-    with database.transaction() as connection, connection.cursor() as cursor:
-        cursor.execute("SHOW data_directory")
-        folder = Path(cursor.fetchone()[0])  # type: ignore[index]
-    return {
-        "postgres": int((folder / "postmaster.pid").read_text().split()[0]),
-        "redis": redis.Redis.from_url(redis_url).info("server")["process_id"],
-    }
 
 
 def compare(given: argparse.Namespace) -> list[dict[str, Any]]:

@@ -10,8 +10,10 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import psutil
+import redis
 
 from benchmarks.fast_receiver import Receiver
+from reminders.ledger.database import Database
 
 WARM = 300
 """Deliveries before the measured ones: connections, imports and prepared statements are there then."""
@@ -53,6 +55,16 @@ def cpu_by_part(roots: Mapping[str, int]) -> dict[str, float]:
                 times = each.cpu_times()
                 spent[name] += times.user + times.system
     return spent
+
+
+def server_pids(database: Database, redis_url: str) -> dict[str, int]:
+    with database.transaction() as connection, connection.cursor() as cursor:
+        cursor.execute("SHOW data_directory")
+        folder = Path(cursor.fetchone()[0])  # type: ignore[index]
+    return {
+        "postgres": int((folder / "postmaster.pid").read_text().split()[0]),
+        "redis": redis.Redis.from_url(redis_url).info("server")["process_id"],
+    }
 
 
 def peak_mb(pid: int) -> int:

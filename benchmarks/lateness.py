@@ -3,7 +3,8 @@
     python -m benchmarks.lateness [--rate 300]... [--seconds 75] [--burst 20000] [--json FILE] [--quick]
 
 Everything runs as the Procfile says, with the shipped settings and a beat of a minute, against a receiver that costs nothing.
-Lateness is from a reminder's due time to the moment at which its call is at the receiver.
+Lateness is from a reminder's due time to the moment at which its call is at the receiver. Of a steady load also the processor
+time of a call is told, in each part.
 
 steady    RATE reminders a second of 50 tenants, due at random instants for SECONDS seconds, each at an address of its own
 burst     BURST reminders of one tenant, to twenty addresses, are due at one instant, and a hundred of a second tenant with them
@@ -16,11 +17,14 @@ import time
 from datetime import UTC, datetime
 from typing import Any
 
+from benchmarks.drained import cpu_by_part
 from benchmarks.figures import arguments, hand_over, quantile, tell
 from benchmarks.stack import PATIENCE, Stack, installation, until
 
 LINES = ("beat", "scan", "deliver", "retry")
 NEIGHBOURS = 100
+PARTS = {"worker": "deliver", "scanner": "scan", "postgres": "postgres", "redis": "redis"}
+"""What the parts of a call are called, by the line or server that is one."""
 
 
 def late(scene: str, seconds: list[float], wanted: int) -> dict[str, Any]:
@@ -32,7 +36,7 @@ def late(scene: str, seconds: list[float], wanted: int) -> dict[str, Any]:
     return row
 
 
-def steady(stack: Stack, rate: float, seconds: float) -> dict[str, Any]:
+def steady(stack: Stack, rate: float, seconds: float) -> list[dict[str, Any]]:
     count = int(rate * seconds)
     place = f"/steady-{rate:g}"
     drawn = random.Random(1)
@@ -41,11 +45,16 @@ def steady(stack: Stack, rate: float, seconds: float) -> dict[str, Any]:
     stack.schedule(
         [(f"tenant-{n % 50}", path, datetime.fromtimestamp(due, UTC)) for n, (path, due) in enumerate(dues.items())]
     )
+    time.sleep(max(0.0, first - time.time()))
+    before = cpu_by_part(stack.roots)
     time.sleep(max(0.0, first + seconds - time.time()))
     until(lambda: len(stack.calls(place)) == count, "all are called")
-    return late(
-        f"{rate:g}/s for {seconds:g} s", [min(at) - dues[path] for path, at in stack.calls(place).items()], count
-    )
+    after = cpu_by_part(stack.roots)
+    scene = f"{rate:g}/s for {seconds:g} s"
+    spent = {f"{part} ms": round((after[root] - before[root]) / count * 1e3, 2) for part, root in PARTS.items()}
+    cost = {"load": scene, "CPU ms a call": round(sum(spent.values()), 2), **spent}
+    tell(cost)
+    return [late(scene, [min(at) - dues[path] for path, at in stack.calls(place).items()], count), cost]
 
 
 def burst(stack: Stack, count: int) -> list[dict[str, Any]]:
@@ -72,8 +81,8 @@ def main() -> None:
     if given.quick:
         rates, seconds, size = [20.0], 2.0, 200
     with installation(LINES) as stack:
-        rows = [steady(stack, rate, seconds) for rate in rates]
-        rows += burst(stack, size)
+        told = [steady(stack, rate, seconds) for rate in rates]
+        rows = [lateness for lateness, _ in told] + burst(stack, size) + [cost for _, cost in told]
     hand_over("lateness", rows, "Shipped settings, one worker line of 2 x 32 threads, beat each minute.", given.json)
 
 

@@ -14,6 +14,7 @@ from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
+from benchmarks.drained import server_pids
 from reminders.bootstrap import open_database
 from reminders.embedded import running
 from reminders.embedded.throwaway import throwaway_home
@@ -38,8 +39,12 @@ LINES = {
 class Stack:
     """One installation and its receiver."""
 
-    def __init__(self, home: Path, database: Database, settings: Settings, port: int, notes: Path) -> None:
+    def __init__(
+        self, home: Path, database: Database, settings: Settings, *, port: int, notes: Path, roots: dict[str, int]
+    ) -> None:
         self.home, self.database, self.settings, self.port, self.notes = home, database, settings, port, notes
+        self.roots = roots
+        """The process of each line and server below which its others are."""
         self._provider = registry.load("webhook", settings)
 
     def schedule(self, wanted: list[tuple[str, str, datetime]]) -> None:
@@ -93,17 +98,26 @@ def installation(lines: Sequence[str] = ("scan", "deliver", "retry")) -> Iterato
         assert receiver.stdout is not None
         receiver.stdout.readline()
         with (home / "lines.log").open("w") as log:
-            running_lines = [
-                subprocess.Popen([sys.executable, *LINES[name]], env=environ, stdout=log, stderr=log) for name in lines
-            ]
-            stack = Stack(home, database, settings, port, notes)
+            running_lines = {
+                name: subprocess.Popen([sys.executable, *LINES[name]], env=environ, stdout=log, stderr=log)
+                for name in lines
+            }
+            roots = {name: process.pid for name, process in running_lines.items()}
+            stack = Stack(
+                home,
+                database,
+                settings,
+                port=port,
+                notes=notes,
+                roots=roots | server_pids(database, services.redis_url),
+            )
             try:
                 _until_ready(stack)
                 yield stack
             finally:
-                for process in running_lines:
+                for process in running_lines.values():
                     process.send_signal(signal.SIGTERM)
-                for process in running_lines:
+                for process in running_lines.values():
                     process.wait(40)
                 receiver.terminate()
                 receiver.wait()
