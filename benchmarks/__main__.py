@@ -3,7 +3,7 @@
     python -m benchmarks [--only NAME]... [--quick] [--runs N] [--out DIR] [--page FILE]
 
 Each is a program of its own, `python -m benchmarks.NAME --json FILE`, with servers of its own in a temporary folder. All of them
-take about an hour and a half on two idle cores, and up to 15 GB of disk. What each prints, and its figures as JSON, are kept in DIR. With
+take about fifty minutes on two idle cores, and up to 15 GB of disk. What each prints, and its figures as JSON, are kept in DIR. With
 `--quick` everything is tiny: it shows that the command works, and measures nothing, so give it a page of its own.
 """
 

@@ -9,16 +9,17 @@ from typing import Any
 
 from reminders.domain.errors import InvalidInput
 
-WORKER_CPU_MS, SCANNER_CPU_MS, POSTGRES_CPU_MS, REDIS_CPU_MS = 3.4, 0.3, 2.1, 0.23
-"""CPU milliseconds per call of each part. Source: `python benchmarks/drain.py --count 8000`, 30 November 2026, shipped settings, two
-cores for everything, the receiver included: 282 calls a second. Measure your own machine with the same command."""
+WORKER_CPU_MS, SCANNER_CPU_MS, POSTGRES_CPU_MS, REDIS_CPU_MS = 1.9, 0.2, 0.9, 0.12
+"""CPU milliseconds per call of each part. Source: `python -m benchmarks.lateness`, 30 November 2026, a steady 300 calls a second with the
+shipped settings on two cores for everything, the receiver included. Measure your own machine with the same command."""
 OWN_MS = 10.0
 """Milliseconds for which a call holds its slot beside the call itself: claim, render, finalize, acknowledgement. Source: the same run;
-some 4 ms of CPU, and as much again of waiting for Postgres and Redis."""
-WORKER_MB, PARENT_MB = 100.0, 31.0
-"""Resident megabytes of a worker process with 32 threads and of the parent of its line. Source: a stack of all lines under load, 30 November 2026."""
+some 3 ms of CPU, and the rest is waiting for Postgres and Redis."""
+WORKER_MB, PARENT_MB = 90.0, 18.0
+"""Resident megabytes of a worker process with 32 threads and of the parent of its line. Source: `python -m benchmarks.line_memory`, 30 November
+2026, 82 and 18 after 2,000 deliveries; the rest is room for what comes with time."""
 REDIS_PER_PROCESS = 10
-"""Connections of one process to Redis. Source: the same stack; 8 when idle, 9 under load."""
+"""Connections of one process to Redis. Source: a stack of all lines; 8 when idle, 9 under load."""
 OTHER_LINES = {"scanner": 1, "retry": 1, "alone": 1, "maintenance": 1}
 """The processes of the other lines that connect to Postgres; each line once."""
 BESIDES_REDIS = 4
