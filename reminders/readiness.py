@@ -8,6 +8,7 @@ meanwhile would only be started again.
 
 from __future__ import annotations
 
+import gc
 import logging
 import os
 import sys
@@ -185,4 +186,5 @@ def main(queues: Sequence[str]) -> int:
 
 
 if __name__ == "__main__":
+    gc.freeze()  # nothing is worth collecting at its end, which the line waits for
     sys.exit(main(sys.argv[1:]))

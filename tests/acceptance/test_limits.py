@@ -66,6 +66,7 @@ def test_redis_killed_in_the_middle_of_a_capped_flow_gives_no_second_burst(
     assert max(times) - min(times) >= (count - 2 * rate) / rate
 
 
+@pytest.mark.long
 @pytest.mark.timeout(240)
 def test_a_killed_workers_places_under_a_cap_on_calls_come_back(stack: Stack, receiver: ScriptedReceiver) -> None:
     hangs, gate = itertools.count(), threading.Event()

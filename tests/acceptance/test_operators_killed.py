@@ -82,6 +82,7 @@ def test_killed_in_mid_pause_with_calls_open_nothing_more_is_called_and_in_mid_r
     assert len(set(receiver.calls)) == MANY
 
 
+@pytest.mark.long
 @pytest.mark.timeout(300)
 def test_a_drain_whose_workers_and_scanner_were_away_keeps_its_rate_and_stops_at_once(
     stack: Stack, receiver: ScriptedReceiver

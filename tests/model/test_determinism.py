@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import pytest
 from hypothesis.stateful import invariant, run_state_machine_as_test
 
 from model.machine import ReminderMachine
@@ -35,6 +36,7 @@ def _told(examples: int) -> list[list[str]]:
     return traces
 
 
+@pytest.mark.long
 def test_the_same_examples_are_the_same_whatever_came_before() -> None:
     first, again = _told(EXAMPLES), _told(EXAMPLES)
     assert [len(each) for each in first] == [len(each) for each in again]
