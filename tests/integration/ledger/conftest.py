@@ -62,6 +62,8 @@ def _few_and_idle(pool: Any) -> bool:
     """Whether every connection was given back and none of them has heard of its end."""
     waiting = select.poll()
     for record in tuple(pool._pool.queue):
+        if record.dbapi_connection is None:
+            return False  # given up, and not yet replaced
         waiting.register(record.dbapi_connection, select.POLLIN)
     return pool.checkedout() == 0 and pool.checkedin() <= KEPT and not waiting.poll(0)
 
