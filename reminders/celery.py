@@ -120,10 +120,8 @@ def _on_worker_init(sender: Any, **_: Any) -> None:
     count_foreign_messages()
     settings = load()
     watch(sender, settings, lambda: wake_scan(settings, {WOKEN_BY_WATCH: True}), bootstrap.scan_looked_at)
-
-
-def _on_worker_ready(**_: Any) -> None:
-    # What imports have made stays for good: no collection need look through it again, not the last one at the end either.
+    # What imports have made stays for good: no collection need look through it again, not the last one at the end either. Now, for
+    # a connection to the broker that is frozen too is never collected, and each one that is lost would stay.
     gc.collect()
     gc.freeze()
 
@@ -185,7 +183,6 @@ def _require_broker(settings: Settings, url: str) -> None:
 # Weak references would let the handlers go.
 signals.import_modules.connect(_on_import_modules, weak=False)
 signals.worker_init.connect(_on_worker_init, weak=False)
-signals.worker_ready.connect(_on_worker_ready, weak=False)
 signals.worker_shutting_down.connect(_on_worker_shutting_down, weak=False)
 signals.beat_init.connect(_on_beat_init, weak=False)
 signals.after_setup_logger.connect(_on_log_set_up, weak=False)

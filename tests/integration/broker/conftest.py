@@ -54,7 +54,6 @@ def note(*parts):
 def deafen():
     import gc
     from reminders.broker.transport import Channel
-    gc.unfreeze()  # a worker has frozen what there was when it became ready
     for channel in [each for each in gc.get_objects() if isinstance(each, Channel) and each.polled_at]:
         channel._brpop_start = lambda *_: None
         channel.tick = lambda: None
