@@ -8,7 +8,7 @@ from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 
 from reminders.broker.gauge import RedisGauge
-from reminders.cli.printing import for_people
+from reminders.cli.printing import counted, for_people
 from reminders.cli.session import postgres_faults_explained
 from reminders.domain.durations import parse_duration
 from reminders.domain.errors import InvalidInput, SettingsError
@@ -135,7 +135,9 @@ def _print_stage(stage: str, seconds: float) -> None:
 def print_passage(passage: Passage) -> None:
     """Whether it arrived; its stages have been told."""
     if passage.why is None:
-        print(f"synthetic  arrived: one logical send in {passage.calls} calls, reminder {passage.reminder_id}")
+        print(
+            f"synthetic  arrived: one logical send in {counted(passage.calls, 'call')}, reminder {passage.reminder_id}"
+        )
     else:
         at = passage.stalled_at or "arrival"
         print(f"synthetic  NOT arrived, reminder {passage.reminder_id}; not passed: {at}")

@@ -7,7 +7,7 @@ from dataclasses import asdict
 import click
 
 from reminders.cli.dlq_closing import whoever_this_is
-from reminders.cli.printing import for_people, print_json
+from reminders.cli.printing import counted, for_people, print_json
 from reminders.cli.session import session
 from reminders.cli.values import json_option
 from reminders.domain.durations import parse_duration
@@ -92,7 +92,7 @@ def _tell(done: Erased) -> None:
         return
     if done.being_sent:
         until = "" if done.claims_end_at is None else f", the last until {done.claims_end_at:%Y-%m-%d %H:%M:%S} UTC"
-        print(f"{done.being_sent:,} reminders of the user are being sent{until}; no attempt follows")
+        print(f"Being sent: {counted(done.being_sent, 'reminder')} of the user{until}; no attempt follows")
     if done.files_in_use:
         print(
             f"{done.files_in_use:,} settlement files that name the user are still being read (`reminders reconcile --files`)"

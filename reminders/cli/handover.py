@@ -6,7 +6,7 @@ import click
 
 from reminders.bootstrap import dispatcher_of
 from reminders.cli.dlq_closing import whoever_this_is
-from reminders.cli.printing import for_people, print_json
+from reminders.cli.printing import counted, for_people, print_json
 from reminders.cli.session import session
 from reminders.cli.tenant_mode import read_wanted, tell_open_claims
 from reminders.cli.values import json_option
@@ -63,7 +63,7 @@ def handover(
     if as_json:
         print_json({"dispatcher": name, **moved.fields(), "woken": moved.woken, "running": running})
         return
-    print(for_people(f"{len(moved.tenants):,} tenants belong to {name}, {len(moved.changed):,} of them from now on"))
+    print(for_people(f"{name} has {counted(len(moved.tenants), 'tenant')}, {len(moved.changed):,} of them from now on"))
     if moved.woken:
         print(f"{moved.woken:,} that were on their way elsewhere are due at once")
     tell_open_claims(moved)

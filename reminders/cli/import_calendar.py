@@ -13,7 +13,7 @@ from typing import BinaryIO
 import click
 
 from reminders.calendar.zones import load_zone
-from reminders.cli.printing import for_people, print_json
+from reminders.cli.printing import counted, for_people, print_json
 from reminders.cli.session import session
 from reminders.cli.values import Decorated
 from reminders.domain.durations import parse_duration
@@ -154,7 +154,7 @@ def import_calendar_file(
         print_json({**asdict(totals), "rejects_file": None if kept is None else str(kept), "dry_run": options.dry_run})
     else:
         print(
-            f"{totals.events:,} events read: {totals.scheduled:,} reminders scheduled, {totals.existing:,} existing, "
+            f"{counted(totals.events, 'event')} read: {counted(totals.scheduled, 'reminder')} scheduled, {totals.existing:,} existing, "
             f"{totals.moved:,} moved or changed, {totals.cancelled:,} cancelled, {totals.rejected:,} rejected, "
             f"{totals.skipped:,} skipped{' (dry run: nothing was written)' if options.dry_run else ''}"
         )

@@ -17,7 +17,7 @@ import click
 from reminders.calendar.instants import parse_instant
 from reminders.cli.import_calendar import CalendarOptions, calendar_options, import_calendar_file, suffix_says_calendar
 from reminders.cli.input_file import DONE_WITH_REJECTS, fault_of, opened, rejects_path, size_of
-from reminders.cli.printing import for_people, print_json
+from reminders.cli.printing import counted, for_people, print_json
 from reminders.cli.session import session
 from reminders.cli.values import json_option
 from reminders.domain.errors import RemindersError
@@ -138,7 +138,7 @@ def _print(totals: Totals, kept: Path | None, *, as_json: bool) -> None:
         print_json({**asdict(totals), "rejects_file": None if kept is None else str(kept)})
         return
     print(
-        f"{totals.read:,} records read: {totals.scheduled:,} scheduled, {totals.existing:,} existing, "
+        f"{counted(totals.read, 'record')} read: {totals.scheduled:,} scheduled, {totals.existing:,} existing, "
         f"{totals.rejected:,} rejected, {totals.skipped:,} skipped"
     )
     if kept is not None:

@@ -6,7 +6,7 @@ from typing import Any
 
 import click
 
-from reminders.cli.printing import print_fields, print_json, print_table
+from reminders.cli.printing import counted, print_fields, print_json, print_table
 from reminders.cli.session import session
 from reminders.cli.values import json_option, limit_option
 from reminders.domain.late_reasons import LATE_REASONS, Verdict
@@ -114,7 +114,7 @@ def _print_for_people(found: Late, limit: int) -> None:
     longest = f", the oldest {age_in_words(found.oldest_age)}"
     print_fields(
         [
-            ("late", f"{least}{found.reminders:,} reminders of {found.users:,} users{longest}"),
+            ("late", f"{least}{counted(found.reminders, 'reminder')} of {counted(found.users, 'user')}{longest}"),
             ("whose doing", ", ".join(f"{name} {number:,}" for name, number in by_verdict(found).items())),
             ("trend", _trend_told(found)),
             *_given_up(found),
@@ -137,7 +137,8 @@ def _print_for_people(found: Late, limit: int) -> None:
 
 
 def _given_up(found: Late) -> list[tuple[str, object]]:
-    return [("given up", f"{found.letters:,} dead letters are open: `reminders dlq list`")] if found.letters else []
+    letters = counted(found.letters, "open dead letter")
+    return [("given up", f"{letters}: `reminders dlq list`")] if found.letters else []
 
 
 def _trend_told(found: Late) -> str:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import click
 
 from reminders.cli.dlq_closing import whoever_this_is
-from reminders.cli.printing import print_json, print_table
+from reminders.cli.printing import counted, print_json, print_table
 from reminders.cli.session import session
 from reminders.cli.values import json_option, limit_option, read_id
 from reminders.domain.request import checked_text
@@ -65,7 +65,7 @@ def seen_notices(
     if as_json:
         print_json({"seen": closed})
     else:
-        print(f"{closed:,} notices seen")
+        print(f"{counted(closed, 'notice')} seen")
 
 
 def _row(each: Notice) -> list[object]:

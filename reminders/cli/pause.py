@@ -8,7 +8,7 @@ from typing import Any, TypeVar
 import click
 
 from reminders.cli.dlq_closing import whoever_this_is
-from reminders.cli.printing import for_people, print_json, print_table
+from reminders.cli.printing import counted, for_people, print_json, print_table
 from reminders.cli.session import session
 from reminders.cli.values import json_option, limit_option, read_id
 from reminders.domain.pauses import PauseScope
@@ -69,7 +69,7 @@ def pause(context: click.Context, /, *, reason: str | None, actor: str | None, a
     print(for_people(f"{began}: {wanted.words()}; `reminders resume {said.pause.id}` ends it"))
     if said.open_claims:
         print(
-            f"{said.open_claims:,} claims are open, the last until {for_people(said.claims_end_at)}; nothing new begins"
+            f"{counted(said.open_claims, 'open claim')}, the last until {for_people(said.claims_end_at)}; nothing new begins"
         )
     else:
         print("no claim is open, and none can be taken")

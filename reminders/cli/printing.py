@@ -22,6 +22,11 @@ NARROWEST = 24
 """Characters that a table's last column keeps on a terminal, if its texts are that long."""
 
 
+def counted(number: int, what: str) -> str:
+    """`1 page`, `2,000 pages`."""
+    return f"{number:,} {what}{'' if number == 1 else 's'}"
+
+
 def print_json(fields: dict[str, Any]) -> None:
     """One object on one line, ASCII only; instants in UTC."""
     print(json.dumps({"v": JSON_VERSION, **fields}, default=_jsonable))

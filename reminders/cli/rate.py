@@ -9,7 +9,7 @@ import click
 
 from reminders.cli.dlq_closing import whoever_this_is
 from reminders.cli.pause import actor_option, told_unknown
-from reminders.cli.printing import for_people, print_json, print_table
+from reminders.cli.printing import counted, for_people, print_json, print_table
 from reminders.cli.session import session
 from reminders.cli.values import json_option, limit_option
 from reminders.domain.pauses import PauseScope
@@ -128,7 +128,7 @@ def _words(cap: Rate) -> str:
     if cap.per_second is not None:
         parts.append(f"{cap.per_second:g} a second after {cap.burst:,} together")
     if cap.concurrent is not None:
-        parts.append(f"{cap.concurrent:,} calls at once")
+        parts.append(f"{counted(cap.concurrent, 'call')} at once")
     return ", ".join(parts)
 
 

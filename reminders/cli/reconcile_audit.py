@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from reminders.cli.printing import print_json, print_table
-from reminders.cli.reconcile_report import counted, plain
+from reminders.cli.printing import counted, print_json, print_table
+from reminders.cli.reconcile_report import plain
 from reminders.intake.settlement.auditing import ReconciliationAudit
 
 _WORDS = {

@@ -10,8 +10,8 @@ from pathlib import Path
 from typing import BinaryIO
 
 from reminders.cli.input_file import STDIN, opened, size_of
-from reminders.cli.printing import for_people, print_json
-from reminders.cli.reconcile_report import counted, money, section
+from reminders.cli.printing import counted, for_people, print_json
+from reminders.cli.reconcile_report import money, section
 from reminders.cli.session import Session
 from reminders.domain.errors import InvalidInput, RemindersError, ServiceUnavailable
 from reminders.intake import progress

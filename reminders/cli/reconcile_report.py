@@ -9,7 +9,7 @@ from decimal import Decimal
 from typing import Any
 from uuid import UUID
 
-from reminders.cli.printing import for_people, print_json, print_table
+from reminders.cli.printing import counted, for_people, print_json, print_table
 from reminders.domain.money import amount_text
 from reminders.intake.settlement.reporting import Report, RunSummary
 from reminders.ledger.settlement_files import StoredFile
@@ -28,7 +28,7 @@ def print_report(found: Report, *, as_json: bool) -> None:
     print(for_people(_headline(run)))
     if run.kind in {"file", "page"}:
         print(
-            f"{run.read:,} records: {run.new:,} new, {run.changed:,} changed, {run.unchanged:,} unchanged, {run.rejected:,} rejected"
+            f"{counted(run.read, 'record')}: {run.new:,} new, {run.changed:,} changed, {run.unchanged:,} unchanged, {run.rejected:,} rejected"
         )
     if run.error:
         print(for_people(f"Broken off: {run.error}"))
@@ -159,11 +159,6 @@ def money(amount: Decimal | None, currency: str) -> str | None:
 
 def _key(key: object) -> str:
     return "/".join(map(str, key)) if isinstance(key, tuple) else str(key)
-
-
-def counted(number: int, what: str) -> str:
-    """`1 page`, `2 pages`."""
-    return f"{number:,} {what}{'' if number == 1 else 's'}"
 
 
 def _headline(run: RunSummary) -> str:

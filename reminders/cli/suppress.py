@@ -14,7 +14,7 @@ import click
 
 from reminders.cli.dlq_closing import whoever_this_is
 from reminders.cli.input_file import DONE_WITH_REJECTS, opened, rejects_path, size_of
-from reminders.cli.printing import for_people, print_json, print_table
+from reminders.cli.printing import counted, for_people, print_json, print_table
 from reminders.cli.session import Session, session
 from reminders.cli.values import json_option, limit_option, read_id
 from reminders.domain.errors import InvalidInput, NotFound, RemindersError
@@ -208,7 +208,7 @@ def import_file(
         print_json({**asdict(totals), "rejects_file": None if kept is None else str(kept)})
     else:
         counts = f"{totals.added:,} added, {totals.existing:,} existing, {totals.rejected:,} rejected"
-        print(f"{totals.read:,} records read: {counts}")
+        print(f"{counted(totals.read, 'record')} read: {counts}")
         if kept is not None:
             print(for_people(f"Rejected lines and reasons: {kept}"))
     if totals.rejected:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import click
 
 from reminders.cli.dlq_closing import whoever_this_is
-from reminders.cli.printing import for_people, print_json, print_table
+from reminders.cli.printing import counted, for_people, print_json, print_table
 from reminders.cli.session import session
 from reminders.cli.values import json_option, limit_option
 from reminders.domain.request import checked_text
@@ -30,7 +30,7 @@ def add_tenants(name: str, tenants: tuple[str, ...], *, actor: str | None, as_js
     if as_json:
         print_json({"cohort": cohort_name, "added": done})
     else:
-        print(for_people(f"{len(done):,} tenants added to cohort {cohort_name}"))
+        print(for_people(f"{counted(len(done), 'tenant')} added to cohort {cohort_name}"))
 
 
 @cohort.command("remove", short_help="Take tenants out of a cohort.")
@@ -45,7 +45,7 @@ def remove_tenants(name: str, tenants: tuple[str, ...], *, as_json: bool) -> Non
     if as_json:
         print_json({"cohort": cohort_name, "removed": done})
     else:
-        print(for_people(f"{len(done):,} tenants removed from cohort {cohort_name}"))
+        print(for_people(f"{counted(len(done), 'tenant')} removed from cohort {cohort_name}"))
 
 
 @cohort.command("list", short_help="List cohorts with their tenants and modes.")

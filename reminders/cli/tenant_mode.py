@@ -9,7 +9,7 @@ import click
 
 from reminders.bootstrap import dispatcher_of
 from reminders.cli.dlq_closing import whoever_this_is
-from reminders.cli.printing import for_people, print_json, print_table
+from reminders.cli.printing import counted, for_people, print_json, print_table
 from reminders.cli.session import session
 from reminders.cli.values import json_option, limit_option
 from reminders.domain.request import checked_text
@@ -86,7 +86,7 @@ def tell_open_claims(moved: Moved) -> None:
     """Say what may still go out."""
     if moved.open_claims:
         until = for_people(moved.claims_end_at)
-        print(f"{moved.open_claims:,} claims are open, the last until {until}; nothing new begins")
+        print(f"{counted(moved.open_claims, 'open claim')}, the last until {until}; nothing new begins")
     else:
         print("no claim is open, and none can be taken")
 
@@ -129,4 +129,8 @@ def _row(each: TenantStanding) -> tuple[object, ...]:
 
 
 def _number(wanted: Wanted, moved: Moved) -> str:
-    return "" if wanted.tenant is not None else f" ({len(moved.tenants):,} tenants, {len(moved.changed):,} changed)"
+    return (
+        ""
+        if wanted.tenant is not None
+        else f" ({counted(len(moved.tenants), 'tenant')}, {len(moved.changed):,} changed)"
+    )

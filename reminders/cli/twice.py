@@ -9,7 +9,7 @@ from typing import Any
 import click
 
 from reminders.cli.audit import read_since
-from reminders.cli.printing import for_people, print_json, print_table
+from reminders.cli.printing import counted, for_people, print_json, print_table
 from reminders.cli.session import Session, session
 from reminders.cli.values import json_option, limit_option, read_id
 from reminders.domain.errors import InvalidInput
@@ -132,7 +132,7 @@ def _print_for_people(found: list[Sent], window: Window | None, limit: int) -> N
     if window is not None:
         part = "" if window.complete else "; there were too many before, so ask again with --until that time"
         print(
-            f"{window.attempts:,} attempts at {window.keys:,} keys from {for_people(window.since)} to {for_people(window.until)}{part}"
+            f"{counted(window.attempts, 'attempt')} at {counted(window.keys, 'key')} from {for_people(window.since)} to {for_people(window.until)}{part}"
         )
     if not found:
         print(

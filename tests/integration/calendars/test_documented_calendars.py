@@ -31,9 +31,9 @@ def test_the_commands_of_the_page(folder):
         result = CliRunner().invoke(reminders, shlex.split(command))
         assert result.exit_code == 0, result.output
         outputs.append(result.stdout)
-    assert "1 reminders scheduled" in outputs[0]
+    assert "1 reminder scheduled" in outputs[0]
     assert "dry run" in outputs[0]
-    assert "1 reminders scheduled" in outputs[1]
+    assert "1 reminder scheduled" in outputs[1]
     assert json.loads(outputs[2])["existing"] == 1
 
 

@@ -472,7 +472,7 @@ def test_a_calendar_is_known_by_its_first_line(invoke, tmp_path):
     path = tmp_path / "feed"
     path.write_text(calendar(event(ONE)))
     result = invoke(path, *WHOSE, "--now", NOW)
-    assert (result.exit_code, "1 reminders scheduled" in result.stdout) == (0, True), result.output
+    assert (result.exit_code, "1 reminder scheduled" in result.stdout) == (0, True), result.output
 
 
 def test_a_missing_uid_is_mentioned_by_line(invoke, tmp_path):

@@ -69,7 +69,7 @@ def test_an_open_claim_is_told_of(stage, run):
     stage.claim(made)
     done = run("erase", *HER, *WHY, "--wait", "0s")
     assert done.exit_code == 3
-    assert "1 reminders of the user are being sent, the last until 20" in done.stdout
+    assert "Being sent: 1 reminder of the user, the last until 20" in done.stdout
     assert erased(stage) == (0, 1)
 
 

@@ -76,7 +76,7 @@ def test_what_is_being_sent_right_now_is_not_late_nor_is_what_has_ended(run, sta
 def test_what_was_given_up_is_not_late_and_is_named(run, stage):
     stage.deliver(stage.schedule(), Retry("http_503", "busy", 503), Bury("destination"))
     stage.deliver(stage.schedule(tenant_id="zoo"), Retry("http_503", "busy", 503), Bury("destination"))
-    assert run("late").stdout == "late      nothing\ngiven up  2 dead letters are open: `reminders dlq list`\n"
+    assert run("late").stdout == "late      nothing\ngiven up  2 open dead letters: `reminders dlq list`\n"
     found = only(run("late", "--tenant", "zoo", "--json"))
     assert (found["late"], found["dead_letters_open"]) == (0, 1)
 

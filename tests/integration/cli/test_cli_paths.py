@@ -132,4 +132,4 @@ def test_a_pipe_that_nobody_writes_into_is_waited_for_with_a_word(run, folder, m
         done = run("import", "pipe", *WHOSE)
     finally:
         writer.join()
-    assert (done.exit_code, "1 reminders scheduled" in done.stdout) == (0, True)
+    assert (done.exit_code, "1 reminder scheduled" in done.stdout) == (0, True)

@@ -49,7 +49,7 @@ def test_pause_says_what_is_paused_and_what_is_still_under_way(run, stage):
     first, second = said.stdout.splitlines()
     (found,) = pauses(stage.database)
     assert first == f"paused: tenant acme, kind invoice-due; `reminders resume {found.id}` ends it"
-    assert second.startswith("1 claims are open, the last until ")
+    assert second.startswith("1 open claim, the last until ")
     again = run("pause", "--tenant", "acme", "--kind", "invoice-due", *WHY, "--json")
     assert (only(again)["created"], only(again)["open_claims"], only(again)["id"]) == (False, 1, str(found.id))
     assert datetime.fromisoformat(only(again)["claims_end_at"]) - datetime.now(UTC) < timedelta(seconds=30)

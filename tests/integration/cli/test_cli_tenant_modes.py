@@ -54,7 +54,7 @@ def test_open_claims_are_reported(run, stage):
     stage.claim(stage.schedule())
     said = run("tenant", "set", "acme", "--mode", "shadow", *WHY).stdout.splitlines()
     assert said[0] == "shadow: tenant acme"
-    assert said[1].startswith("1 claims are open, the last until ")
+    assert said[1].startswith("1 open claim, the last until ")
 
 
 def test_show_and_modes_say_where_a_tenant_stands_and_who_said_so(run, stage):
@@ -93,10 +93,10 @@ def test_handover_gives_tenants_away_and_says_what_is_open(run, stage):
     stage.publish()
     said = run("handover", "acme", "--to", "green", *WHY)
     assert said.stdout.splitlines()[:2] == [
-        "1 tenants belong to green, 1 of them from now on",
+        "green has 1 tenant, 1 of them from now on",
         "1 that were on their way elsewhere are due at once",
     ]
-    assert said.stdout.splitlines()[2].startswith("1 claims are open, the last until ")
+    assert said.stdout.splitlines()[2].startswith("1 open claim, the last until ")
     again = only(run("handover", "acme", "--to", "green", *WHY, "--json"))
     assert (again["dispatcher"], again["changed"], again["woken"], again["open_claims"]) == ("green", {}, 0, 1)
     assert "dispatcher  green (handed over 1 times)" in run("tenant", "show", "acme").stdout
