@@ -95,7 +95,7 @@ def test_list_and_show(run, stage):
 
 
 def test_edit_pause_resume(run, stage):
-    made = added(run)
+    made = added(run, *FAR)
     edited = only(
         run(
             "series",
