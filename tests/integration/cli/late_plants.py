@@ -97,11 +97,11 @@ def asked_to_wait(stage, made, run):
 
 def times_out(stage, made, run):
     place(stage, made, timed_out_at="clock_timestamp()")
-    change(stage, made, "wake_at = clock_timestamp() + interval '5 seconds'")
+    change(stage, made, f"wake_at = {AHEAD}")
 
 
 def put_off(stage, made, run):
-    change(stage, made, "status = 'pending', wake_at = clock_timestamp() + interval '5 seconds'")
+    change(stage, made, f"status = 'pending', wake_at = {AHEAD}")
 
 
 def paused(stage, made, run):

@@ -34,7 +34,7 @@ def test_every_reason_is_planted():
 @pytest.mark.parametrize("plant", PLANTED, ids=lambda plant: plant.__name__)
 def test_a_reason(run, stage, plant, form):
     made = stage.schedule()
-    stage.schedule(due_at=datetime.now(UTC) + timedelta(seconds=20))
+    stage.schedule(due_at=datetime.now(UTC) + timedelta(seconds=50))
     plant(stage, made, run)
     found = only(run("late", *form, "--json"))
     why = plant.__name__

@@ -25,7 +25,7 @@ WHY = ("--reason", "receiver is moving")
 
 
 def until(what, wanted):
-    end = time.monotonic() + 20
+    end = time.monotonic() + 60
     while time.monotonic() < end:
         if answer := what():
             return answer

@@ -10,6 +10,7 @@ import psycopg2
 import pytest
 
 from integration.cli.stage import lines, only
+from reminders.broker import presence
 from reminders.broker.link import Link
 from reminders.broker.presence import KEY, Presence, announce
 from reminders.domain.outcomes import Rejected
@@ -33,7 +34,9 @@ def alone(stage, monkeypatch) -> None:
 
 
 @pytest.fixture
-def present(settings, broker) -> Iterator[None]:
+def present(settings, broker, monkeypatch) -> Iterator[None]:
+    # It speaks once, where a real one does every second: that holds for the whole test.
+    monkeypatch.setattr(presence, "SILENT_AFTER", 60.0)
     link = Link(settings)
     announce(link, Presence("d@h", 11, ("deliver",), 32))
     yield
@@ -125,12 +128,14 @@ def test_letters_stay_on_the_operators_word(run, stage):
 @pytest.mark.usefixtures("alone", "broker")
 def test_turns_that_came_meanwhile_are_made_and_judged_before_a_planner_sends_them(run, stage, settings):
     now = datetime.now(UTC)
-    made = series(stage, settings, now - timedelta(days=3), catch_up="all")
+    # Half a day from its turns: none comes due while this runs.
+    start = datetime(2026, 1, 1, (now.hour + 12) % 24)
+    made = series(stage, settings, now - timedelta(days=3), catch_up="all", start=start)
     assert stage.rows("SELECT count(*), max(due_at) < now() FROM reminders") == [(1, True)]
     told = only(run("quarantine", "--since", (now - timedelta(days=3)).isoformat(), "--reason", "restored", "--json"))
-    assert (told["series_planned"] >= 1, told["repeat"] in {3, 4}, told["ahead"], told["faulty_series"]) == (
+    assert (told["series_planned"] >= 1, told["repeat"], told["ahead"], told["faulty_series"]) == (
         True,
-        True,
+        3,
         1,
         [],
     )
@@ -155,6 +160,8 @@ def test_a_series_that_somebody_holds_is_waited_for_and_everything_stays_paused(
         cursor.execute("SELECT 1 FROM reminders.series FOR UPDATE")
         result = run(*SAID)
         assert (result.exit_code, "an application holds it" in result.stderr) == (1, True)
+    # Its lock is gone at once, where the session of a connection that is closed may end later.
+    holder.rollback()
     holder.close()
     assert stage.rows("SELECT count(*) FROM pauses WHERE ended_at IS NULL") == [(1,)]
     assert only(run(*SAID))["ahead"] == 1

@@ -15,6 +15,10 @@ ADD = (
 )  # fmt: skip
 
 
+FAR = ("--start", "2034-12-01T09:00")
+"""Far ahead: no turn comes due while a test runs."""
+
+
 def added(run, *more):
     return only(run(*ADD, *more, "--json"))
 
@@ -91,7 +95,7 @@ def test_list_and_show(run, stage):
 
 
 def test_edit_pause_resume(run, stage):
-    made = added(run)
+    made = added(run, *FAR)
     edited = only(
         run(
             "series",
@@ -122,7 +126,7 @@ def test_edit_pause_resume(run, stage):
 
 
 def test_skip_and_move(run, stage):
-    made = added(run)
+    made = added(run, *FAR)
     first = turn(made["next_at"])
     skipped = run("series", "skip", made["id"], first)
     assert (skipped.exit_code, skipped.stdout) == (
@@ -182,7 +186,7 @@ def test_preview_of_a_rule_needs_no_ledger_and_shows_where_the_clocks_change(run
 
 
 def test_preview_of_a_series_leaves_out_what_it_skips(run, stage):
-    made = added(run)
+    made = added(run, *FAR)
     run("series", "skip", made["id"], turn(made["next_at"]))
     found = lines(run("preview", made["id"], "--count", "2", "--json"))
     first = datetime.fromisoformat(made["next_at"])

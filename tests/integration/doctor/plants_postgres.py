@@ -117,6 +117,11 @@ def standby_that_lags(scene: Scene) -> Iterator[None]:
         with standby.cursor() as cursor:
             cursor.start_replication(start_lsn=scene.sql("SELECT pg_current_wal_lsn()")[0][0])
         yield
+    # It is closed; the server's end of it may follow later, and would be a standby to whoever looks next.
+    end = time.monotonic() + 30
+    while scene.sql("SELECT count(*) FROM pg_stat_replication") != [(0,)]:
+        assert time.monotonic() < end
+        time.sleep(0.01)
 
 
 def other_encoding(scene: Scene) -> Iterator[None]:

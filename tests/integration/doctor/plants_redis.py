@@ -33,6 +33,7 @@ def replica(scene: Scene) -> Iterator[None]:
 
 
 def evicted(scene: Scene) -> Iterator[None]:
+    scene.redis.set("anything", "to be evicted")
     scene.redis.config_set("maxmemory-policy", "allkeys-lru")
     scene.redis.config_set("maxmemory", 1)
     scene.redis.get("anything")

@@ -9,6 +9,9 @@ import threading
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 
+IDLE = b"Z" + struct.pack("!I", 5) + b"I"
+"""What says that no transaction is open."""
+
 
 class _Pooler:
     """Every client logs in by itself; from then on its server connection is in the pool while it has no transaction."""
@@ -49,24 +52,23 @@ class _Pooler:
                             server = self._pool.pop()
                     server.sendall(data)
                 elif server is not None:
-                    idle = self._pass_on(server, client)
-                    if idle:
+                    message = _next_of(server)
+                    if message == IDLE:
                         began = False
+                        # First: a client that knows its transaction to be over may begin the next one at once, on another connection.
                         with self._lock:
                             self._pool.append(server)
                         server = None
+                    client.sendall(message)
 
-    @staticmethod
-    def _pass_on(server: socket.socket, client: socket.socket) -> bool:
-        """One message; whether it says that no transaction is open."""
-        head = _exactly(server, 1)
-        if head == b"N":  # no TLS
-            client.sendall(head)
-            return False
-        size = _exactly(server, 4)
-        body = _exactly(server, struct.unpack("!I", size)[0] - 4)
-        client.sendall(head + size + body)
-        return head == b"Z" and body == b"I"
+
+def _next_of(server: socket.socket) -> bytes:
+    """One message of the server."""
+    head = _exactly(server, 1)
+    if head == b"N":  # no TLS
+        return head
+    size = _exactly(server, 4)
+    return head + size + _exactly(server, struct.unpack("!I", size)[0] - 4)
 
 
 def _exactly(server: socket.socket, size: int) -> bytes:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import sys
-import threading
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field, replace
@@ -16,6 +15,7 @@ import redis
 from psycopg2.extensions import connection as DriverConnection  # noqa: N812 - a class with a module's naming
 
 from reminders import bootstrap
+from reminders.broker import presence, silence
 from reminders.broker.link import Link
 from reminders.broker.presence import DISPATCHERS_KEY, KEY, Presence, announce
 from reminders.celery_options import QUEUES
@@ -31,6 +31,8 @@ from reminders.settings import Secret, Settings
 
 PROCFILE = Path(__file__).resolve().parents[3] / "Procfile"
 STRONG = "Zk3vQ8rT1nW6yB0eH5uJ9pL2xS7dF4gA"
+HEARD_FOR = 60.0
+"""Seconds after which workers count as silent here: they speak once, where real ones speak every second."""
 TICK = "INSERT INTO reminders.ticks (name, last_at) VALUES ('scan_due', clock_timestamp()) ON CONFLICT (name) DO UPDATE SET last_at = EXCLUDED.last_at"
 
 
@@ -47,7 +49,7 @@ class Scene:
     silent: bool = False
     """Whether workers cannot say that they are there."""
     frozen: list[Presence] = field(default_factory=list)
-    """Workers that have said nothing for a minute."""
+    """Workers that have said nothing for two minutes."""
 
     def __post_init__(self) -> None:
         self.settings = self.installation.settings
@@ -77,24 +79,13 @@ class Scene:
 
     @contextmanager
     def speaking(self) -> Iterator[None]:
-        """Have workers say every second that they are there, as real ones do: the doctor may take long on a busy machine."""
-        over = threading.Event()
-
-        def speak() -> None:
-            while not over.wait(1.0):
-                self._announce()
-
-        if self.silent:
+        """Have workers say that they are there, and let that hold for the whole block: the doctor may take long on a busy machine."""
+        if not self.silent:
+            self.alive()
+        with ExitStack() as stack:
+            for module in (presence, silence):
+                stack.enter_context(patch.object(module, "SILENT_AFTER", HEARD_FOR))
             yield
-            return
-        self.alive()
-        speaker = threading.Thread(target=speak)
-        speaker.start()
-        try:
-            yield
-        finally:
-            over.set()
-            speaker.join()
 
     def alive(self) -> None:
         """Have workers say that they are there."""
@@ -104,7 +95,7 @@ class Scene:
             announce(link, each)
         link.close()
         for member in self.redis.zrange(KEY, 0, -1):
-            self.redis.zincrby(KEY, -60, member)
+            self.redis.zincrby(KEY, -2 * HEARD_FOR, member)
         self._announce()
 
     def _announce(self) -> None:

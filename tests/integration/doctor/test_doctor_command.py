@@ -36,8 +36,8 @@ def run(scene: Scene, own_servers: tuple[str, str], monkeypatch: pytest.MonkeyPa
         monkeypatch.setenv(name, value)
 
     def call(*arguments: str, **environ: str) -> Result:
-        scene.alive()
-        result = CliRunner(env=environ).invoke(reminders, ["doctor", *arguments])
+        with scene.speaking():
+            result = CliRunner(env=environ).invoke(reminders, ["doctor", *arguments])
         if result.exception is not None and not isinstance(result.exception, SystemExit):
             raise result.exception
         return result
