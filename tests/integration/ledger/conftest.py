@@ -12,7 +12,7 @@ import pytest
 from integration.ledger import audit
 from integration.ledger.series_stage import SeriesStage
 from integration.ledger.world import World
-from reminders.ledger import finalizing, giving_back
+from reminders.ledger import claiming, finalizing, giving_back
 from reminders.ledger.database import Database, driver_url
 from tables import empty
 
@@ -84,6 +84,12 @@ def impatient(monkeypatch: pytest.MonkeyPatch) -> None:
     """The end of a claim gives up waiting for a caller's lock after 50 ms instead of half a second."""
     for module in (finalizing, giving_back):
         monkeypatch.setattr(module, "LOCK_TIMEOUT_MS", 50)
+
+
+@pytest.fixture
+def patient(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A claim waits for whoever holds its delivery until the test lets it go on, not half a second."""
+    monkeypatch.setattr(claiming, "LOCK_TIMEOUT_MS", 20_000)
 
 
 @pytest.fixture
