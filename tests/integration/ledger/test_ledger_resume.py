@@ -193,15 +193,15 @@ def test_an_expiry_stands_however_long_it_was_held(world):
 
 
 def test_a_turn_after_the_expiry_ends_it_at_the_expiry(world):
-    end = world.lapse(20)
+    end = world.lapse(600)
     pauses.held(world, world.schedule(expires_at=end))
     last = world.schedule(expires_at=end)
     world.published()
     (by,) = pausing.active_of_scope(world.database, PauseScope("tenant-a"))
-    pauses.resumed(world, by, rate=1 / 60)
+    pauses.resumed(world, by, rate=1 / 3600)
     assert world.sql("SELECT count(*) FROM reminders.due") == [(2,)]
     pauses.release(world)
-    world.scanning(now=world.lapse(21)).once()
+    world.scanning(now=world.lapse(601)).once()
     assert world.status(last.id)[0] == "expired"
 
 
