@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from datetime import datetime, timedelta
 from typing import Any
 from uuid import UUID
 
@@ -29,6 +30,6 @@ def held(world: Any, made: Any, at: float = 0.0, **scope: Any) -> UUID:
     return by
 
 
-def release(world: Any, at: float = 0.0, limit: int = 500) -> int:
-    """What a scan's sweep lets go."""
-    return release_held(world.database, limit, world.lapse(at))
+def release(world: Any, at: float = 0.0, limit: int = 500, *, now: datetime | None = None) -> int:
+    """What a scan's sweep lets go, `at` seconds from now."""
+    return release_held(world.database, limit, (now or world.lapse(0)) + timedelta(seconds=at))

@@ -36,6 +36,8 @@ def test_many_are_locked_while_one_of_them_is_revived_and_moved_again(world, cal
     locking = world.start(lock, many, [first, last])
     world.waiting_for_a_lock()
     reviver.commit()
+    # It has that reminder's row by now, and waits for the other one: whoever comes must not be there before it.
+    world.waiting_for(many, other)
     named = {"due_at": TOMORROW + timedelta(hours=1)} if call is reminders.reschedule else {}
     again = world.start(world.committed, call, first, **named)
     world.waiting_for_a_lock(2)

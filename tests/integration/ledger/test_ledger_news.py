@@ -8,6 +8,7 @@ import pytest
 
 from integration.ledger.test_ledger_breaker import DOWN, POLICY, Samples, finish, finish_message, opened
 from integration.ledger.test_ledger_destination_state import GONE, run
+from integration.ledger.test_ledger_rates import at
 from integration.ledger.world import ScriptedProvider
 from reminders.domain.outcomes import Delivered, Rejected
 from reminders.ledger.notices import NOTICE_KINDS, count_notices, notices, see
@@ -20,17 +21,17 @@ SILENCE = 120.0
 
 
 def look(world, seconds=0.0, *, silence=None):
-    """What is told, as kind and how often, by a look so many seconds from now."""
-    news = look_for_news(world.database, silence=silence, now=world.lapse(seconds))
+    """What is told, as kind and how often, by a look so many seconds after the test began."""
+    news = look_for_news(world.database, silence=silence, now=at(world, seconds))
     return [(each["kind"], each["times"]) for each in news]
 
 
 def tick(world, seconds):
-    """Beat ticks so many seconds from now."""
+    """Beat ticks so many seconds after the test began: to the second, however long the test itself takes."""
     world.sql(
         "INSERT INTO reminders.ticks (name, last_at, taken, dropped) VALUES ('scan_due', %s, 1, 0)"
         " ON CONFLICT (name) DO UPDATE SET last_at = EXCLUDED.last_at RETURNING 1",
-        world.lapse(seconds),
+        at(world, seconds),
     )
 
 

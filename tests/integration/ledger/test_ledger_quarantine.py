@@ -162,7 +162,7 @@ def test_what_was_recorded_alone_is_uncertain_when_it_is_carried_over(world, imp
 
 
 def test_a_parked_retry_sleeps_on_if_its_turn_is_still_to_come(world):
-    made = tried(world, AGAIN, deduplicates=False)
+    made = tried(world, Retry("busy", "", after=HOUR), deduplicates=False)
     assert world.column("due", "wake_at", made.id) > world.now
     found = quarantined(world)
     assert told(found) == {"asleep": 1}

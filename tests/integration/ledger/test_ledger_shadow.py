@@ -10,7 +10,7 @@ import pytest
 import reminders
 from integration.ledger import pauses
 from integration.ledger.tenants import WORD, moded, shadow_rows
-from integration.ledger.world import ScriptedProvider
+from integration.ledger.world import PATIENCE, ScriptedProvider
 from reminders.domain.allowed_places import from_rules
 from reminders.domain.errors import InvalidInput, NotFound, NotPublic, Refused, ServiceUnavailable
 from reminders.domain.outcomes import Retry, Unknown
@@ -366,7 +366,7 @@ def test_what_was_noted_is_purged_with_its_reminder(world):
     moded(world, "shadow")
     shadowed(world)
     for days in (2, 3):
-        purge(world.database, 86400.0, now=datetime.now(UTC) + timedelta(days=days), patience=0.0)
+        purge(world.database, 86400.0, now=datetime.now(UTC) + timedelta(days=days), patience=PATIENCE)
     assert world.sql("SELECT count(*) FROM reminders.reminders") == [(0,)]
     assert shadow_rows(world, "decision") == []
     assert world.sql("SELECT status FROM reminders.keys_seen") == [("shadowed",)]

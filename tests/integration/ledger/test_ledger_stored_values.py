@@ -9,7 +9,7 @@ import pytest
 import reminders
 from integration.ledger import pauses
 from integration.ledger.test_ledger_rates import burst
-from integration.ledger.world import World
+from integration.ledger.world import PATIENCE, World
 from reminders.domain.pauses import PauseScope
 from reminders.domain.turns import Refused
 from reminders.ledger.putting_off import PostgresTurns
@@ -75,7 +75,7 @@ def test_a_keep_of_any_length_stops_the_purge_of_nobody_else_and_keeps_what_it_i
         set_policy(world.database, "kept", about, 86400.0, **WORD)
     world.sql("UPDATE reminders.retention_policies SET keep = %s RETURNING 1", keep)
     for days in (3, 5, 7, 9):
-        purge(world.database, 86400.0, now=world.lapse(days * 86400.0), patience=1.0)
+        purge(world.database, 86400.0, now=world.lapse(days * 86400.0), patience=PATIENCE)
     assert purge_others(world.database, reminders=86400.0, evidence=86400.0) is not None
     assert world.sql("SELECT id FROM reminders.reminders") == [(kept.id,)]
     assert gone

@@ -299,6 +299,7 @@ def test_no_address_is_stored(world):
     assert "ada@example.com" not in rows[0][0]
 
 
+@pytest.mark.usefixtures("patient")
 def test_a_claim_that_began_before_commits_before_the_command_returns_and_is_reported(world):
     made = world.schedule()
     world.schedule()
@@ -317,6 +318,7 @@ def test_a_claim_that_began_before_commits_before_the_command_returns_and_is_rep
     assert found.claims_end_at == world.column("due", "wake_at", made.id)
 
 
+@pytest.mark.usefixtures("patient")
 def test_the_wait_for_claims_is_bounded_and_it_stands_all_the_same(world):
     made = world.schedule()
     world.published()

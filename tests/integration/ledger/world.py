@@ -8,12 +8,14 @@ import time
 from collections import deque
 from collections.abc import Callable, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
+from contextlib import suppress
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from typing import Any, TypeVar
 from uuid import UUID
 
 import psycopg2
+from psycopg2.extensions import TRANSACTION_STATUS_INERROR, TRANSACTION_STATUS_INTRANS
 from sqlalchemy.dialects.postgresql.psycopg2 import PGDialect_psycopg2
 
 import reminders
@@ -158,6 +160,10 @@ class World:
 
     def close(self) -> None:
         for connection in self._connections:
+            if connection.get_transaction_status() in (TRANSACTION_STATUS_INTRANS, TRANSACTION_STATUS_INERROR):
+                # Of one that is only closed the server ends the transaction a moment later: the next test might still meet it.
+                with suppress(psycopg2.Error):
+                    connection.rollback()
             connection.close()
         self._threads.shutdown(wait=True)
 
@@ -297,6 +303,12 @@ class World:
         """As an operator would."""
         wanted = LetterFilter(ids=[each.id for each in made])
         return redrive(self.database, wanted, actor="ada", reason="fixed", checked=checked).done
+
+    def waiting_for(self, waiter: Any, holder: Any) -> None:
+        """Return as soon as one connection waits for a lock that the other holds."""
+        query = "SELECT pg_blocking_pids(%s) = ARRAY[%s]"
+        pids = (waiter.info.backend_pid, holder.info.backend_pid)
+        until(lambda: self.sql(query, *pids)[0][0], "the one waits for a lock of the other")
 
     def waiting_for_a_lock(self, count: int = 1) -> None:
         """Return as soon as `count` connections wait for a lock that somebody holds."""
