@@ -87,6 +87,13 @@ def impatient(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.fixture
+def patient(monkeypatch: pytest.MonkeyPatch) -> None:
+    """It waits for longer than a test takes to let go, on any machine: for one in which the lock is gone in a moment."""
+    for module in (finalizing, giving_back):
+        monkeypatch.setattr(module, "LOCK_TIMEOUT_MS", 15_000)
+
+
+@pytest.fixture
 def stage(world) -> SeriesStage:
     """The same ledger, with series under a clock of the test's own."""
     return SeriesStage(world)
