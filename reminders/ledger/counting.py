@@ -25,13 +25,15 @@ BATCH = 5000
 KEPT_DAYS = 400
 """Days for which facts are kept: a year, and what is compared with it."""
 
-# Asked ahead of the count, in a transaction of its own: what it does not see open has ended, and the count then sees it.
+# Asked ahead of the count, in a transaction of its own: what it does not see open has ended, and the count then sees it. Autovacuum
+# records no attempts, and may take minutes.
 SETTLED = Statement(
     "count_settled",
     """
 SELECT LEAST(clock_timestamp() - make_interval(secs => :lag),
              GREATEST(COALESCE(min(xact_start) FILTER (WHERE backend_xid IS NOT NULL), 'infinity'), clock_timestamp() - make_interval(secs => :longest)))
 FROM pg_stat_activity WHERE datname = current_database() AND pid <> pg_backend_pid()
+  AND backend_type IS DISTINCT FROM 'autovacuum worker'
 """,
     {"lag": "float8", "longest": "float8"},
 )

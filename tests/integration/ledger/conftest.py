@@ -91,8 +91,9 @@ def impatient(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.fixture
 def patient(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A claim waits for whoever holds its delivery until the test lets it go on, not half a second."""
-    monkeypatch.setattr(claiming, "LOCK_TIMEOUT_MS", 20_000)
+    """A claim, and its end, wait for whoever holds their rows until the test lets go, on any machine, not half a second."""
+    for module in (claiming, finalizing, giving_back):
+        monkeypatch.setattr(module, "LOCK_TIMEOUT_MS", 15_000)
 
 
 @pytest.fixture

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from concurrent.futures import ThreadPoolExecutor
-from datetime import UTC, datetime, timedelta
+from datetime import UTC, timedelta
 
 import pytest
 
@@ -45,23 +45,29 @@ def called(world: World) -> dict[str, float]:
     return {label: value for (name, _, label), value in totals(world).items() if name == "called"}
 
 
+def called_in_time(counts: dict[tuple[str, str, str], float]) -> list[bool]:
+    """For each bucket of those called for, whether it is within the objective: what a test itself takes is, on any machine."""
+    return [float(label) <= IN_TIME for name, _, label in counts if name == "called"]
+
+
 def test_attempts_outcomes_retries_and_lateness_are_counted_once(world):
     made = world.schedule()
-    due(world, made, 3.0)
+    due(world, made, 31.0)
     assert run(world, made, AGAIN) == "parked"
     world.sql("UPDATE reminders.due SET wake_at = now()")
     assert run(world, made) == "delivered"
     expected = {
         ("attempts", "log", "retry"): 1, ("attempts", "log", "delivered"): 1, ("retries", "log", ""): 1,
-        ("called", "log", "5"): 1, ("delivered", "log", "5"): 1,
+        ("called", "log", "60"): 1, ("delivered", "log", "60"): 1,
     }  # fmt: skip
     assert totals(world) == expected
     assert totals(world) == expected
     seconds = measure(world.database).totals
-    assert 3.0 <= seconds["called_seconds", "log", ""] < 5.0
-    (day,) = slo_days(world.database, days=1)
-    assert (day.day, day.tenant_id) == (datetime.now(UTC).date(), "tenant-a")
-    assert (day.called, day.delivered, day.in_time, day.late) == ({5.0: 1}, {5.0: 1}, 1, 0)
+    assert 31.0 <= seconds["called_seconds", "log", ""] < 60.0
+    (day,) = slo_days(world.database, days=2)  # just after midnight it was due yesterday
+    due_at = world.column("reminders", "due_at", made.id)
+    assert (day.day, day.tenant_id) == (due_at.astimezone(UTC).date(), "tenant-a")
+    assert (day.called, day.delivered, day.in_time, day.late) == ({60.0: 1}, {60.0: 1}, 1, 0)
 
 
 def test_late_is_late_and_beyond_a_day_too(world):
@@ -79,7 +85,7 @@ def test_nobody_is_late_before_it_was_scheduled(world):
     made = world.schedule()
     due(world, made, 10 * HOUR, known_for=0.0)
     run(world, made)
-    assert called(world) == {"1": 1}
+    assert called_in_time(totals(world)) == [True]
 
 
 def test_what_a_pause_has_held_is_late_only_from_when_it_was_let_go(world):
@@ -90,7 +96,7 @@ def test_what_a_pause_has_held_is_late_only_from_when_it_was_let_go(world):
     world.published()
     assert world.deliver(ScriptedProvider())(made.id, made.delivery_key) == "delivered"
     counts = totals(world)
-    assert counts["called", "log", "1"] == 1
+    assert called_in_time(counts) == [True]
     assert {label for name, _, label in counts if name == "delivered"} == {"21600"}  # the user did wait
 
 
@@ -113,9 +119,9 @@ def test_what_its_destination_had_held_is_late_only_from_the_end_of_that(world):
     due(world, second, HOUR)
     assert world.published() == []  # put off: the destination is held
     world.sql("UPDATE reminders.destinations SET hold_until = now()")
-    world.sql("UPDATE reminders.due SET wake_at = now() - interval '7 seconds' WHERE id = %s", str(second.id))
+    world.sql("UPDATE reminders.due SET wake_at = now() - interval '31 seconds' WHERE id = %s", str(second.id))
     run(world, second)
-    assert called(world) == {"21600": 1, "10": 1}
+    assert called(world) == {"21600": 1, "60": 1}
 
 
 def test_a_worker_that_died_counts_as_a_call(world):
@@ -168,9 +174,10 @@ def test_what_is_recorded_and_not_yet_committed_is_counted_later(world):
     world.finalize(claim, Rejected("gone", "no"))
     assert totals(world) == {}  # it would be passed over for good
     slow.commit()
-    assert totals(world) == {
-        ("attempts", "", "delivered"): 1, ("attempts", "log", "rejected"): 1, ("called", "log", "1"): 1,
-    }  # fmt: skip
+    counts = totals(world)
+    attempts = {key: number for key, number in counts.items() if key[0] == "attempts"}
+    assert attempts == {("attempts", "", "delivered"): 1, ("attempts", "log", "rejected"): 1}
+    assert called_in_time(counts) == [True]
 
 
 def test_of_two_sweeps_one_counts(world):

@@ -126,7 +126,10 @@ def test_out_of_connections_a_claim_is_left_to_the_queue(world, crowded):
     claims = PostgresClaims(own, worker="worker-1", formats={"log": 1})
     with pytest.raises(DATABASE_FAULTS, match="too many connections"):
         claims.claim(made.id, made.delivery_key, uuid7(), 30.0)
+    pid = holder.info.backend_pid
     holder.close()
+    # Its server process still counts until it has ended, which this waits for.
+    world.sql("SELECT pg_terminate_backend(%s, 15000)", pid)
     assert claims.claim(made.id, made.delivery_key, uuid7(), 30.0) is not None
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from datetime import timedelta
 
 import pytest
@@ -10,7 +9,7 @@ import pytest
 import reminders
 from integration.ledger import pauses
 from integration.ledger.test_ledger_admission import ScriptedTokens
-from integration.ledger.test_ledger_rates import burst
+from integration.ledger.test_ledger_rates import at, burst
 from integration.ledger.world import ScriptedProvider, World
 from reminders.domain.errors import InvalidInput, NotFound, Refused
 from reminders.domain.identity import destination_id, uuid7
@@ -33,8 +32,10 @@ def drain(world: World, rate: float = 10.0, scope: PauseScope = LOUD):
 
 
 def sent(world: World, seconds: float):
-    """The ids that one pass sends and workers take, `seconds` from now; the sweep comes before the lease."""
-    return world.called(world.lapse(seconds))
+    """The ids that one pass sends and workers take, `seconds` after the test began, however long the passes before it took; the sweep
+    comes before the lease.
+    """
+    return world.called(at(world, seconds))
 
 
 def test_the_backlog_goes_oldest_first_at_the_rate_and_what_comes_due_later_at_once(world):
@@ -47,11 +48,9 @@ def test_the_backlog_goes_oldest_first_at_the_rate_and_what_comes_due_later_at_o
     )
     assert sent(world, 0) == []
     order = []
-    begun = time.monotonic()
     for second in range(31):
         order += sent(world, float(second))
-        passed = second + time.monotonic() - begun
-        assert len([each for each in order if each not in {f.id for f in fresh}]) <= 10 * passed + 12
+        assert len([each for each in order if each not in {f.id for f in fresh}]) <= 10 * second + 12
     assert set(order) >= {each.id for each in (*old, *young, *fresh)}
     backlog = [each.id for each in (*old, *young)]
     places = [backlog.index(each) for each in order if each in set(backlog)]
@@ -86,7 +85,7 @@ def test_lateness_progress_and_estimate_are_shown(world):
     sent(world, 1.1)
     (found,) = drains(world.database)
     assert found.left == found.held == 100 - (int(AHEAD * 2) + 1)
-    assert found.eta_seconds(world.lapse(0)) == pytest.approx(50, abs=3)
+    assert found.eta_seconds(at(world, 1.1)) == pytest.approx(50, abs=3)
     assert found.oldest_since < world.lapse(0) - timedelta(minutes=59)
     told = ledger_status(world.database)
     assert told["oldest_due_age_seconds"] >= 3590
@@ -99,30 +98,30 @@ def test_while_workers_are_away_no_more_turns_are_given_and_then_the_rate_is_kep
     """What is called at once when they are back is what had a turn, and of that as much as a bucket holds."""
     made = burst(world, "loud", 300, age=3600)
     drained = drain(world, rate=4.0)
-    world.published()
-    messages = [each for second in range(1, 60) for each in world.published(world.lapse(float(second)))]
+    world.published(at(world, 0))
+    messages = [each for second in range(1, 60) for each in world.published(at(world, float(second)))]
     assert len(messages) == 4 * AHEAD + 1
     assert {message.caps for message in messages} == {(drained.id,)}
     found = drain_of_scope(world.database, LOUD)
     assert (found.going, found.held) == (41, 259)
     assert found.oldest_since == made[0].due_at
     # Taken, they make way for as many.
-    claims = world.claims(world.lapse(60.0))
+    claims = world.claims(at(world, 60.0))
     for each in messages[:8]:
         assert claims.claim(each.reminder_id, each.delivery_key, uuid7(), 1e6) is not None
-    world.published(world.lapse(60.0))
+    world.published(at(world, 60.0))
     assert drain_of_scope(world.database, LOUD).held == 259 - 8
 
 
 def test_what_is_put_off_after_its_turn_holds_up_none_of_the_others(world):
     burst(world, "loud", 100, age=3600)
     drain(world, rate=4.0)
-    world.published()
-    world.scanning(now=world.lapse(1.0)).once()
+    world.published(at(world, 0))
+    world.scanning(now=at(world, 1.0)).once()
     # As what goes to a place that hangs, or whose breaker is half open, is put off for some seconds, again and again.
-    world.sql("UPDATE reminders.due SET status = 'pending', wake_at = %s WHERE let_go_by IS NOT NULL", world.lapse(6.0))
+    world.sql("UPDATE reminders.due SET status = 'pending', wake_at = %s WHERE let_go_by IS NOT NULL", at(world, 6.1))
     assert drain_of_scope(world.database, LOUD).going == 0
-    world.scanning(now=world.lapse(2.0)).once()
+    world.scanning(now=at(world, 2.0)).once()
     found = drain_of_scope(world.database, LOUD)
     assert found.going >= 4
     assert found.held == 100 - 41 - found.going
@@ -131,8 +130,8 @@ def test_what_is_put_off_after_its_turn_holds_up_none_of_the_others(world):
 def test_what_a_full_rate_refuses_is_held_again_and_let_go_before_what_is_younger(world):
     made = burst(world, "loud", 30, age=3600)
     drained = drain(world, rate=1.0)
-    world.published()
-    (message,) = world.published(world.lapse(1.0))
+    world.published(at(world, 0))
+    (message,) = world.published(at(world, 1.0))
     assert message.reminder_id == made[0].id
     tokens, provider = ScriptedTokens(refuses=0.7), ScriptedProvider()
     run = Admission(world.deliver(provider), KeptRates(world.database), tokens, PostgresTurns(world.database))
@@ -179,7 +178,7 @@ def test_stopped_when_only_turns_are_left_it_lets_go_nothing_more(world):
     drain(world, rate=1.0)
     sent(world, 0)
     (first,) = sent(world, 1.1)
-    world.scanning(now=world.lapse(2.5)).once()
+    world.scanning(now=at(world, 2.5)).once()
     assert (drain_of_scope(world.database, LOUD).left, drain_of_scope(world.database, LOUD).going) == (0, 4)
     assert drains(world.database) != []
     (message,) = world.broker.take()

