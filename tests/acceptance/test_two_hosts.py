@@ -13,7 +13,7 @@ from pathlib import Path
 import psutil
 import pytest
 
-from acceptance.harness import Stack, installation, wait_until
+from acceptance.harness import Stack, freeze, installation, wait_until
 from acceptance.scripted_receiver import ScriptedReceiver
 from reminders.celery_options import DELIVER_TASK
 
@@ -39,8 +39,7 @@ def frozen(stack: Stack, side: str) -> Iterator[list[int]]:
     """The host stands still for the block; the ids of its processes."""
     stopped = processes(stack, side)
     try:
-        for process in stopped:
-            process.suspend()
+        freeze(*stopped)
         yield [process.pid for process in stopped]
     finally:
         for process in stopped:
