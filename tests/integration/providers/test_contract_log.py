@@ -9,5 +9,4 @@ from reminders.testing import ProviderContract
 class TestLog(ProviderContract):
     factory = log.provider
     calls_out = False
-    slack = 5.0
     bad_destinations = (" ", "x" * 201)
