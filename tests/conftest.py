@@ -13,6 +13,7 @@ from unittest.mock import patch
 
 import pytest
 import redis
+from hypothesis import settings as hypothesis_settings
 
 from descriptors import none_left
 from file_order import interleaved
@@ -28,6 +29,10 @@ from tables import empty
 SIGNING_SECRET = "tests-only-signing-secret-0123456789"
 ACCEPTED = "postgres_fsync,postgres_full_page_writes"
 """What processes must know of the run's Postgres to start on it; see `services`."""
+
+# How long an example takes is a matter of how busy the machine is: by default 200 ms are a fault, or a second for making ten.
+hypothesis_settings.register_profile("untimed", deadline=None)
+hypothesis_settings.load_profile("untimed")
 
 
 def pytest_configure() -> None:

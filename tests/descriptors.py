@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gc
+import time
 from collections import Counter
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -11,6 +12,8 @@ from pathlib import Path
 OPEN = Path("/dev/fd")
 ALLOWED = 12
 """What the run's own servers and the pools between two tests need."""
+PATIENCE = 20.0
+"""Seconds for threads that serve connections: they close them once they have noticed that the other side has ended."""
 
 
 def open_descriptors() -> int:
@@ -19,13 +22,16 @@ def open_descriptors() -> int:
 
 
 @contextmanager
-def none_left(allowed: int = ALLOWED) -> Iterator[None]:
-    """Fails if `allowed` more than before are open at the end. Garbage does not count, and is collected only on suspicion."""
+def none_left(allowed: int = ALLOWED, patience: float = PATIENCE) -> Iterator[None]:
+    """Fails if `allowed` more than before are open at the end, and stay so for `patience` seconds. Garbage does not count, and is
+    collected only on suspicion."""
     before = open_descriptors()
     yield
     if open_descriptors() > before + allowed:
         gc.collect()
-        more = open_descriptors() - before
+        end = time.monotonic() + patience
+        while (more := open_descriptors() - before) > allowed and time.monotonic() < end:
+            time.sleep(0.05)
         assert more <= allowed, f"{more} descriptors more than before are open: {_kinds()}"
 
 

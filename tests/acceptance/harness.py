@@ -8,8 +8,8 @@ import subprocess
 import sys
 import threading
 import time
-from collections.abc import Callable, Iterator
-from contextlib import ExitStack, contextmanager
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -26,6 +26,7 @@ from reminders.ledger.audit import AuditPolicy, audit
 from reminders.ledger.database import Database
 from reminders.ledger.keyring import Keyring
 from reminders.ledger.scheduling import ScheduledReminder, insert
+from reminders.operate.drills.stack import _stands_still
 from reminders.pipeline.schedule import to_request
 from reminders.providers import registry
 from reminders.settings import Secret, load
@@ -89,21 +90,18 @@ class Line:
 
     def kill_children(self) -> None:
         """kill -9 every Celery process; the parent restarts them."""
-        for child in self.children():
-            child.kill()
+        _send(signal.SIGKILL, self.children())
 
     def kill(self) -> None:
         """kill -9 parent and children, as a machine that vanishes does."""
         processes = [psutil.Process(self._process.pid), *self.children()]
-        for process in processes:
-            process.kill()
+        _send(signal.SIGKILL, processes)
         self._process.wait()
         psutil.wait_procs(processes[1:], 10)
 
     def terminate_all(self) -> None:
         """SIGTERM to parent and children at once."""
-        for process in [psutil.Process(self._process.pid), *self.children()]:
-            process.terminate()
+        _send(signal.SIGTERM, [psutil.Process(self._process.pid), *self.children()])
 
     def stop(self) -> int:
         """SIGTERM, as a platform stops a dyno; returns the exit code."""
@@ -251,6 +249,20 @@ def installation(home: Path, **settings_environ: str) -> Iterator[Stack]:
             assert [(name, shown) for name, shown in found if shown] == [], "the ledger breaks what it promises"
         finally:
             stack.close()
+
+
+def freeze(*processes: psutil.Process) -> None:
+    """Hold processes still with all their threads, which on a busy machine go on until one of them has seen the signal."""
+    for process in processes:
+        process.suspend()
+    wait_until(lambda: all(_stands_still(each.pid) for each in processes), 30, "they stand still")
+
+
+def _send(number: signal.Signals, processes: Sequence[psutil.Process]) -> None:
+    """One may have ended since it was listed: what runs before the workers, or a child that has noticed its parent's death."""
+    for process in processes:
+        with suppress(psutil.NoSuchProcess):
+            process.send_signal(number)
 
 
 def _kill(pid: int) -> None:

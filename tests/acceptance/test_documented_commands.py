@@ -17,6 +17,7 @@ import pytest
 
 from acceptance.forking_shell import ForkingShell
 from acceptance.harness import BIN, ROOT, unset, wait_until
+from held_ports import held_port
 
 PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
 SAMPLE = re.findall(r"```csv\n(.*?)```", (ROOT / "README.md").read_text(), re.DOTALL)[0]
@@ -113,10 +114,14 @@ class Newcomer:
 
 
 @pytest.fixture
-def newcomer(home: Path, tmp_path: Path) -> Iterator[Newcomer]:
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        port = probe.getsockname()[1]
+def port() -> Iterator[int]:
+    """For the receiver, which a later page starts."""
+    with held_port() as port:
+        yield port
+
+
+@pytest.fixture
+def newcomer(home: Path, tmp_path: Path, port: int) -> Iterator[Newcomer]:
     (tmp_path / "reminders.csv").write_text(SAMPLE)
     (tmp_path / "calendar.ics").write_text(CALENDAR)
     for name, text in TEMPLATE.items():

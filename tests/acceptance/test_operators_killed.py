@@ -37,7 +37,8 @@ def test_killed_in_mid_pause_with_calls_open_nothing_more_is_called_and_in_mid_r
     receiver.answer = lambda key, call, body: 200 if gate.wait(60) else 500
     stack.start("beat", "scanner", "worker", "alone", REMINDERS_SCAN_EVERY="5s")
     stack.schedule(receiver.url, [f"r{n}" for n in range(MANY)], tenant="loud")
-    receiver.wait_for(lambda r: len(r.calls) == OPEN, 60, "all threads are in mid-call")
+    # As calls become slow, more of them are begun.
+    receiver.wait_for(lambda r: len(r.calls) >= OPEN, 60, "all threads are in mid-call")
 
     # Killed while it waits for claims, the pause is in force; said again, it is the same one.
     holder = psycopg2.connect(

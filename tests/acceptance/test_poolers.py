@@ -18,6 +18,7 @@ import pytest
 
 from acceptance.harness import ROOT, Stack, installation, wait_until
 from acceptance.scripted_receiver import ScriptedReceiver
+from held_ports import held_port
 from integration.doctor.pooler import pooler
 from reminders.ledger.database import driver_url
 
@@ -44,13 +45,15 @@ def smallest(stack: Stack, _folder: Path) -> Iterator[int]:
 
 @contextmanager
 def pgbouncer(stack: Stack, folder: Path) -> Iterator[int]:
+    with held_port() as port:
+        yield from pgbouncer_on(port, stack, folder)
+
+
+def pgbouncer_on(port: int, stack: Stack, folder: Path) -> Iterator[int]:
     program = shutil.which("pgbouncer")
     if program is None:
         pytest.skip("pgbouncer is not installed")
     url = driver_url(stack.services.database_url)
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        port = int(probe.getsockname()[1])
     owner = pwd.getpwuid(Path(stack.query("SHOW data_directory")[0][0]).stat().st_uid).pw_name
     folder.chmod(0o711)
     config = folder / "pgbouncer.ini"
@@ -80,10 +83,15 @@ def test_migrations_and_deliveries_go_through_a_pooler_in_transaction_mode(home,
         deliver_through(stack, receiver, port, between)
 
 
+def listens(port: int) -> bool:
+    with socket.socket() as probe:
+        return probe.connect_ex(("127.0.0.1", port)) == 0
+
+
 def deliver_through(stack: Stack, receiver: ScriptedReceiver, port: int, between: object) -> None:
     url = driver_url(stack.services.database_url).set(drivername="postgres", host="127.0.0.1", port=port, query={})
     pooled = url.render_as_string(hide_password=False)
-    wait_until(lambda: socket.socket().connect_ex(("127.0.0.1", port)) == 0, 10, "the pooler listens")
+    wait_until(lambda: listens(port), 30, "the pooler listens")
     environ = {**stack.environ, "DATABASE_URL": f"{pooled}?sslmode=disable"}
     # In another schema, whose statements have the same plain names: on the same server connections, where one migrates and looks
     # through the pooler as well. (The smallest has no session to spare for what holds one and asks for a second.)

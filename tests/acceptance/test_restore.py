@@ -37,7 +37,7 @@ def server(stack: Stack) -> Iterator[Any]:
     connection.autocommit = True
     with connection.cursor() as cursor:
         ended = "SELECT count(*) FROM pg_stat_activity WHERE datname = 'reminders'"
-        wait_until(lambda: cursor.execute(ended) or cursor.fetchone() == (0,), 20, "nobody is connected to the ledger")
+        wait_until(lambda: cursor.execute(ended) or cursor.fetchone() == (0,), 60, "nobody is connected to the ledger")
         yield cursor
     connection.close()
 
@@ -64,7 +64,7 @@ def killed(stack: Stack) -> None:
     """A whole installation vanishes; who was alive is noticed to be gone by the next command."""
     for name in list(stack.lines):
         stack.lines.pop(name).kill()
-    wait_until(lambda: not alive(stack), 20, "nobody counts as alive")
+    wait_until(lambda: not alive(stack), 60, "nobody counts as alive")
 
 
 def alive(stack: Stack) -> list[str]:
@@ -129,7 +129,7 @@ def test_nothing_that_was_called_after_the_backup_is_done_again_and_nothing_is_l
     schedule("open", 1, 0)
     for each in both.values():
         each.wait_for(lambda r: len(r.calls) == 4, 40, "a call is open")
-    wait_until(lambda: stack.counts().get("delivered") == 6, 20, "the others are delivered")
+    wait_until(lambda: stack.counts().get("delivered") == 6, 60, "the others are delivered")
     killed(stack)
     due_at = datetime.now(UTC) + timedelta(seconds=15)
     for name in ("soon", "queued", "moved", "cancelled"):

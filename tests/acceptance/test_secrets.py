@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import base64
 import json
-import socket
 import urllib.request
 from collections.abc import Iterator
 from pathlib import Path
@@ -13,6 +12,7 @@ import pytest
 from standardwebhooks import Webhook, WebhookVerificationError
 
 from acceptance.harness import SECRET, Stack, installation, wait_until
+from held_ports import held_port
 from integration.listening import end_listening
 from integration.raw_receiver import Receiver
 from own_keys import KEY, LOST_KEY, OLDER_KEY
@@ -71,10 +71,11 @@ def forms(secret: bytes) -> list[str]:
     return [plain, base64.urlsafe_b64encode(secret).decode(), secret.hex(), repr(secret)[2:-1]]
 
 
-def free_port() -> int:
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return int(probe.getsockname()[1])
+@pytest.fixture
+def port() -> Iterator[int]:
+    """Flower's."""
+    with held_port() as port:
+        yield port
 
 
 def in_flower(port: int, auth: str = "operator:long-enough") -> str:
@@ -88,9 +89,8 @@ def in_flower(port: int, auth: str = "operator:long-enough") -> str:
 
 
 @pytest.mark.timeout(240)
-def test_no_secret_and_no_key_shows_anywhere(stack: Stack, receiver: Receiver) -> None:
-    told, port = Told(stack), free_port()
-    url = receiver.url
+def test_no_secret_and_no_key_shows_anywhere(stack: Stack, receiver: Receiver, port: int) -> None:
+    told, url = Told(stack), receiver.url
     stack.start("beat", "scanner", "worker", REMINDERS_SCAN_EVERY="5s")
     stack.start("web", PORT=str(port))
     made = stack.schedule(url, ["r1"])

@@ -22,18 +22,24 @@ import sys
 from datetime import datetime, timedelta
 from reminders.ledger.database import Database
 from reminders.ledger.planning import plan_due
-url, begin, days = sys.argv[1], datetime.fromisoformat(sys.argv[2]), int(sys.argv[3])
+url, begin, days, batches = sys.argv[1], datetime.fromisoformat(sys.argv[2]), int(sys.argv[3]), int(sys.argv[4])
 database = Database(url, schema="reminders", pool_size=1)
 for day in range(1, days + 1):
     now = begin + timedelta(days=day)
     while plan_due(database, 7, now):
         print(day, flush=True)
+        batches -= 1
+        if batches == 0:
+            sys.stdin.read()  # until it is killed
 """
+MORE = 3
+"""Batches that a doomed planner may make beyond those that are waited for: however late it is killed, something is left to the next."""
 
 
-def planner(url: str) -> subprocess.Popen[str]:
-    command = [sys.executable, "-c", PLANNER, url, BEGIN.isoformat(), str(DAYS)]
-    return subprocess.Popen(command, stdout=subprocess.PIPE, text=True)
+def planner(url: str, batches: int = 0) -> subprocess.Popen[str]:
+    """One that stands still after so many batches; of 0 it makes all there are."""
+    command = [sys.executable, "-c", PLANNER, url, BEGIN.isoformat(), str(DAYS), str(batches)]
+    return subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
 
 
 @pytest.mark.timeout(240)
@@ -48,14 +54,13 @@ def test_killed_again_and_again_the_planner_loses_and_doubles_no_occurrence(data
             series_changing.schedule(connection, "reminders", request, BEGIN)
     chance = random.Random(6)
     for _ in range(KILLS):
-        doomed = planner(migrated)
-        assert doomed.stdout is not None
-        # Somewhere in the batches that follow.
-        for _ in range(chance.randrange(1, 12)):
-            assert doomed.stdout.readline()
-        doomed.kill()
-        doomed.wait()
-        doomed.stdout.close()
+        batches = chance.randrange(1, 12)
+        with planner(migrated, batches + MORE) as doomed:
+            assert doomed.stdout is not None
+            for _ in range(batches):
+                assert doomed.stdout.readline()
+            # Somewhere in the batches that follow.
+            doomed.kill()
     both = [planner(migrated) for _ in range(2)]
     for each in both:
         each.communicate(timeout=200)

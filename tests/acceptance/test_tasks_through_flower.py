@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import socket
 import urllib.error
 import urllib.request
 from base64 import b64encode
@@ -15,6 +14,7 @@ import pytest
 
 from acceptance.harness import Stack, installation, wait_until
 from acceptance.scripted_receiver import ScriptedReceiver
+from held_ports import held_port
 
 AUTH = "operator:long-enough"
 WORD = {"actor": "ada", "reason": "the receiver moves"}
@@ -58,10 +58,9 @@ def heard(flower: Flower) -> bool:
 
 
 @pytest.fixture
-def port() -> int:
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return int(probe.getsockname()[1])
+def port() -> Iterator[int]:
+    with held_port() as port:
+        yield port
 
 
 @pytest.fixture

@@ -22,7 +22,8 @@ from reminders.ledger.database import driver_url
 from reminders.ledger.migrations import migrate
 from reminders.pipeline import deliver, finalize, publish, scan
 
-_VACUUMS = "SELECT count(*) FROM pg_stat_activity WHERE backend_type = 'autovacuum worker'"
+_VACUUMS = "SELECT count(*) FROM pg_stat_activity WHERE backend_type LIKE 'autovacuum %'"
+"""The launcher too: until it has heard that it is off, and ended, it may start another worker."""
 
 
 def _run_once(url: str, *statements: str) -> None:

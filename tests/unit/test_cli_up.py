@@ -5,6 +5,7 @@ from contextlib import closing
 
 import pytest
 
+from held_ports import held_port
 from reminders.cli.up import _flower_child, _flower_port
 from reminders.domain.errors import SettingsError
 from reminders.flower_port import PORTS
@@ -18,10 +19,9 @@ def taken():
         yield listening.getsockname()[1]
 
 
-def test_a_free_port_is_taken_as_it_is(taken):
-    with closing(socket.create_server(("0.0.0.0", 0))) as other:
-        free = other.getsockname()[1]
-    assert _flower_port({"PORT": str(free)}) == free
+def test_a_free_port_is_taken_as_it_is():
+    with held_port() as free:
+        assert _flower_port({"PORT": str(free)}) == free
 
 
 def test_a_taken_port_leads_to_the_next_free_one(taken):

@@ -28,7 +28,7 @@ def in_an_interpreter_of_its_own(program: str) -> subprocess.CompletedProcess[st
 
 def test_what_stays_open_is_told_by_its_kind():
     done = in_an_interpreter_of_its_own(
-        "with none_left(2):\n    kept = [os.open(os.devnull, os.O_RDONLY) for _ in range(3)]"
+        "with none_left(2, patience=0.2):\n    kept = [os.open(os.devnull, os.O_RDONLY) for _ in range(3)]"
     )
     assert done.returncode == 1
     assert "AssertionError: 3 descriptors more than before are open: {" in done.stderr
@@ -37,6 +37,13 @@ def test_what_stays_open_is_told_by_its_kind():
 
 def test_as_many_as_are_allowed_may_stay():
     done = in_an_interpreter_of_its_own("with none_left(1):\n    kept = os.open(os.devnull, os.O_RDONLY)")
+    assert done.returncode == 0, done.stderr
+
+
+def test_what_another_thread_closes_a_moment_later_does_not_count():
+    done = in_an_interpreter_of_its_own(
+        "import threading\nwith none_left(0):\n    threading.Timer(0.5, os.close, [os.open(os.devnull, os.O_RDONLY)]).start()"
+    )
     assert done.returncode == 0, done.stderr
 
 

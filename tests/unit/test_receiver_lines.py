@@ -65,7 +65,7 @@ def test_all_is_written_when_it_closes():
     writer = LineWriter(stream, PlainForm(coloured=False), pytest.fail)
     for _ in range(2500):
         writer.add(APPLIED)
-    writer.close()
+    writer.close(30)
     assert stream.getvalue().count("\n") == 2500
 
 

@@ -251,6 +251,9 @@ class Stack(Scene):
 def _stands_still(pid: int) -> bool:
     tasks = list(Path(f"/proc/{pid}/task").glob("*/stat"))
     if tasks:
-        return all(task.read_text().rpartition(")")[2].split()[0] == "T" for task in tasks)
+        try:
+            return all(task.read_text().rpartition(")")[2].split()[0] == "T" for task in tasks)
+        except (FileNotFoundError, ProcessLookupError):  # a thread has just ended: not all stood still
+            return False
     shown = subprocess.run(["ps", "-o", "state=", "-p", str(pid)], capture_output=True, text=True, check=False)  # noqa: S603, S607 - systems without /proc
     return shown.stdout.strip().startswith("T")
