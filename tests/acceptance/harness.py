@@ -26,7 +26,7 @@ from reminders.ledger.audit import AuditPolicy, audit
 from reminders.ledger.database import Database
 from reminders.ledger.keyring import Keyring
 from reminders.ledger.scheduling import ScheduledReminder, insert
-from reminders.operate.drills.stack import _stands_still
+from reminders.operate.drills.stack import stands_still
 from reminders.pipeline.schedule import to_request
 from reminders.providers import registry
 from reminders.settings import Secret, load
@@ -255,7 +255,7 @@ def freeze(*processes: psutil.Process) -> None:
     """Hold processes still with all their threads, which on a busy machine go on until one of them has seen the signal."""
     for process in processes:
         process.suspend()
-    wait_until(lambda: all(_stands_still(each.pid) for each in processes), 30, "they stand still")
+    wait_until(lambda: all(stands_still(each.pid) for each in processes), 30, "they stand still")
 
 
 def _send(number: signal.Signals, processes: Sequence[psutil.Process]) -> None:

@@ -226,7 +226,7 @@ class Stack(Scene):
         os.kill(pid, signal.SIGSTOP)
         try:
             # On a busy machine its other threads go on until one of them has seen the signal.
-            self.wait_until(lambda: _stands_still(pid), f"process {pid} stands still")
+            self.wait_until(lambda: stands_still(pid), f"process {pid} stands still")
             yield
         finally:
             os.kill(pid, signal.SIGCONT)
@@ -248,7 +248,8 @@ class Stack(Scene):
         self.redis.close()
 
 
-def _stands_still(pid: int) -> bool:
+def stands_still(pid: int) -> bool:
+    """Whether a stop has reached every thread of the process: a signal's sender does not wait for that."""
     tasks = list(Path(f"/proc/{pid}/task").glob("*/stat"))
     if tasks:
         try:
