@@ -152,6 +152,7 @@ def test_killed_under_load_and_started_again_it_forgets_nothing_it_confirmed(env
     store = str(tmp_path / "receiver.db")
     keys = [f"dk_{number}" for number in range(400)]
     confirmed = threading.Semaphore(0)
+    before_the_kill = threading.Semaphore(300)  # so many at most, however late the kill comes
 
     def deliver(key):
         outcome = send(provider, url, delivery_key=key)
@@ -159,13 +160,18 @@ def test_killed_under_load_and_started_again_it_forgets_nothing_it_confirmed(env
             confirmed.release()
         return outcome
 
+    def deliver_under_load(key):
+        assert before_the_kill.acquire(timeout=PATIENCE)
+        return deliver(key)
+
     with ThreadPoolExecutor(8) as pool:
         with running(environ, "--port", str(port), "--store", store) as one:
             url = one.url()
-            outcomes = [pool.submit(deliver, key) for key in keys]
+            outcomes = [pool.submit(deliver_under_load, key) for key in keys]
             for _ in range(100):
                 assert confirmed.acquire(timeout=PATIENCE)
             assert one.end(signal.SIGKILL) == -signal.SIGKILL
+        before_the_kill.release(len(keys))
         before = [outcome.result() for outcome in outcomes]
         assert 100 <= sum(isinstance(outcome, Delivered) for outcome in before) < 400
         with running(environ, "--port", str(port), "--store", store) as one:
