@@ -51,7 +51,7 @@ class Receiver:
 
     def stop(self) -> list[Call]:
         self._process.terminate()
-        assert self._process.wait(10) == 0
+        assert self._process.wait(30) == 0
         self._process.stdout.close()
         return read(self.file)
 

@@ -141,8 +141,8 @@ def test_a_worker_whose_call_outlasts_the_grace_is_killed_then(probe, publish):
     began = monotonic()
     parent.send_signal(signal.SIGTERM)
 
-    assert parent.wait(10) == 0
-    assert 1.9 < monotonic() - began < 6
+    assert parent.wait(30) == 0
+    assert 1.9 < monotonic() - began < 12
     assert not worker.is_running()
     assert "worker did not stop within 2 s; killing it" in probe.output()
     assert probe.notes("deliver") == []

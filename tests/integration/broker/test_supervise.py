@@ -113,7 +113,7 @@ def test_a_stop_signal_ends_the_children_warmly_and_exits_0(parent_of, signum):
 
     parent.process.send_signal(signum)
 
-    assert parent.process.wait(10) == 0
+    assert parent.process.wait(30) == 0
     assert all(gone(pid) for pid in pids)
     assert sorted(parent.lines("down")) == sorted([["down", str(pid), str(int(signal.SIGTERM))] for pid in pids])
 
@@ -124,7 +124,7 @@ def test_a_terminals_interrupt_reaches_the_parent_alone(parent_of):
 
     os.killpg(parent.process.pid, signal.SIGINT)  # what Ctrl-C does
 
-    assert parent.process.wait(10) == 0
+    assert parent.process.wait(30) == 0
     assert parent.lines("down") == [["down", str(pid), str(int(signal.SIGTERM))]]
 
 
@@ -135,8 +135,8 @@ def test_a_child_that_does_not_stop_is_killed_after_the_grace(parent_of):
     began = monotonic()
     parent.process.send_signal(signal.SIGTERM)
 
-    assert parent.process.wait(10) == 0
-    assert 0.9 < monotonic() - began < 4
+    assert parent.process.wait(30) == 0
+    assert 0.9 < monotonic() - began < 10
     assert all(gone(pid) for pid in pids)
     assert parent.up(2) == pids  # none was started again
 
