@@ -29,7 +29,7 @@ def let_die(url, said, good, answer):
         caller.sendall(good)
         assert answers.readline().startswith(answer)
     for thread in set(threading.enumerate()) - before:
-        thread.join(10)
+        thread.join(30)
         assert not thread.is_alive()
 
 

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import http.client
 import json
-import socket
 import subprocess
 import sys
+from contextlib import ExitStack
 from itertools import pairwise
 from pathlib import Path
 
@@ -14,18 +14,17 @@ import pytest
 
 from benchmarks.chaos.calls import EACH, ONCE, Call, read
 from benchmarks.chaos.manners import PATIENCE, manner
+from held_ports import held_port
 
 ROOT = Path(__file__).resolve().parents[2]
 DEADLINE = 10.0
 
 
 class Receiver:
-    """One process of it, on a free port."""
+    """One process of it."""
 
-    def __init__(self, file: Path, trouble: float) -> None:
-        with socket.socket() as probe:
-            probe.bind(("127.0.0.1", 0))
-            self.port = probe.getsockname()[1]
+    def __init__(self, port: int, file: Path, trouble: float) -> None:
+        self.port = port
         self.file = file
         self._process = subprocess.Popen(
             [sys.executable, "-m", "benchmarks.chaos.receiver", str(self.port), str(file), "1", str(trouble), str(DEADLINE)],
@@ -52,7 +51,7 @@ class Receiver:
 
     def stop(self) -> list[Call]:
         self._process.terminate()
-        assert self._process.wait(10) == 0
+        assert self._process.wait(30) == 0
         self._process.stdout.close()
         return read(self.file)
 
@@ -61,14 +60,16 @@ class Receiver:
 def start(tmp_path):
     started = []
 
-    def run(trouble: float) -> Receiver:
-        started.append(Receiver(tmp_path / "calls.jsonl", trouble))
-        return started[-1]
+    with ExitStack() as ports:
 
-    yield run
-    for receiver in started:
-        receiver._process.kill()
-        receiver._process.wait()
+        def run(trouble: float) -> Receiver:
+            started.append(Receiver(ports.enter_context(held_port()), tmp_path / "calls.jsonl", trouble))
+            return started[-1]
+
+        yield run
+        for receiver in started:
+            receiver._process.kill()
+            receiver._process.wait()
 
 
 def key_with(name: str, *, effect: bool) -> str:

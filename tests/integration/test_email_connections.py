@@ -6,10 +6,12 @@ import base64
 import socket
 import ssl
 from concurrent.futures import ThreadPoolExecutor
+from types import SimpleNamespace
 
 import pytest
 import trustme
 
+from held_ports import held_port
 from integration.mail_server import (
     CLOSE,
     DELIVERY,
@@ -253,14 +255,9 @@ def test_an_international_domain_is_sent_in_ascii(serve):
 
 
 def test_a_refused_connection_is_a_retry_by_mail_too():
-    with socket.create_server(("127.0.0.1", 0)) as listener:
-        port = listener.getsockname()[1]
-
-    class Nobody:
-        pass
-
-    Nobody.port = port
-    assert send(provider_for(Nobody)) == Retry("connect_refused", "the connection was refused", blameless=True)
+    with held_port() as port:
+        outcome = send(provider_for(SimpleNamespace(port=port)))
+    assert outcome == Retry("connect_refused", "the connection was refused", blameless=True)
 
 
 def test_a_mail_host_without_address_is_a_retry(monkeypatch, serve):

@@ -22,6 +22,7 @@ from urllib.request import Request, urlopen
 import pytest
 from werkzeug.serving import make_server
 
+from held_ports import held_port
 from integration.raw_receiver import MASTER, delivery, post
 from reminders.domain.outcomes import Delivered, Rejected, Retry
 from reminders.providers.signing import derive_secret, format_secret, sign
@@ -149,15 +150,19 @@ def test_while_nothing_can_be_stored_it_asks_to_be_called_again(served):
     assert served.notices() == [("anna", "invoice", "order-7")]
 
 
-def test_run_by_flask_with_a_copy_of_the_kit_and_without_our_package(tmp_path):
+@pytest.fixture
+def port() -> Iterator[int]:
+    with held_port() as port:
+        yield port
+
+
+def test_run_by_flask_with_a_copy_of_the_kit_and_without_our_package(tmp_path, port):
     text = (EXAMPLE / "app.py").read_text()
     (tmp_path / "app.py").write_text(text.replace("from reminders.receiver.kit import", "from webhook_kit import"))
     shutil.copy(kit.__file__, tmp_path / "webhook_kit.py")
     # A package of that name which cannot be imported stands before ours.
     (tmp_path / "reminders").mkdir()
     (tmp_path / "reminders" / "__init__.py").write_text("raise ImportError('not in this project')\n")
-    with socket.create_server(("127.0.0.1", 0)) as free:
-        port = free.getsockname()[1]
     url = f"http://127.0.0.1:{port}/hook"
     settings = {"RECEIVER_SECRETS": secret_of(url), "RECEIVER_DATABASE": "received.sqlite", "PYTHONPATH": str(tmp_path)}
     command = [sys.executable, "-m", "flask", "--app", "app.py", "run", "--port", str(port)]

@@ -27,6 +27,8 @@ from reminders.ledger.background import BackgroundConnection
 
 COMMAND = [sys.executable, "-c", "from reminders.cli.app import main; main()", "import"]
 NOW = datetime(2026, 1, 1, tzinfo=UTC)
+SHORT = 6
+"""Seconds of patience that run out here; a batch that nothing is in the way of is written in less, on a busy machine too."""
 
 
 class Watching:
@@ -118,11 +120,11 @@ def test_two_imports_of_one_file_at_once_schedule_each_row_once(services, databa
 
 def wait_until(holds):
     tick = threading.Event()
-    for _ in range(1_500):
+    for _ in range(3_000):
         if holds():
             return
         tick.wait(0.02)
-    pytest.fail("it did not come to that within 30 s")
+    pytest.fail("it did not come to that within a minute")
 
 
 def test_postgres_that_goes_away_and_comes_back_is_waited_for(import_text, outage, database):
@@ -155,9 +157,9 @@ def test_postgres_that_is_away_at_first_is_waited_for(import_text, outage, datab
 
 def test_postgres_that_stays_away_ends_it_with_how_far_it_got(import_text, outage, database, tmp_path):
     with pytest.raises(ServiceUnavailable) as raised:
-        import_text(some_rows(10_000), Watching(once=outage.begin), patience=2)
+        import_text(some_rows(10_000), Watching(once=outage.begin), patience=SHORT)
     found = re.fullmatch(
-        r"Postgres has failed for 2 s: .*\n"
+        rf"Postgres has failed for {SHORT} s: .*\n"
         r"The ledger has all of the file up to line (\d+) \(([\d,]+) newly scheduled\)\. Run the same command again.*",
         str(raised.value),
     )
@@ -197,9 +199,9 @@ def test_a_row_that_an_open_transaction_holds_is_waited_for_and_then_told(import
         cursor.execute("DELETE FROM reminders.due")
         cursor.execute("DELETE FROM reminders.reminders")
         with pytest.raises(
-            ServiceUnavailable, match=r"failed for 2 s: canceling statement due to lock timeout\n.*line 1001 "
+            ServiceUnavailable, match=rf"failed for {SHORT} s: canceling statement due to lock timeout\n.*line 1001 "
         ):
-            import_text(text, Watching(), patience=2)
+            import_text(text, Watching(), patience=SHORT)
     totals, _ = import_text(text, Watching())
     assert (totals.scheduled, totals.existing) == (500, 1_000)
 

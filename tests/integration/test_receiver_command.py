@@ -21,6 +21,7 @@ from uuid import UUID
 
 import pytest
 
+from held_ports import held_port
 from reminders.domain.delivery import Delivery
 from reminders.domain.outcomes import Delivered, Rejected
 from reminders.embedded_secret import development_secret
@@ -66,6 +67,13 @@ def environ(tmp_path) -> dict[str, str]:
     """The environment of a laptop: no address and no secret is set."""
     plain = {name: value for name, value in os.environ.items() if not name.startswith(("REMINDERS_", "RECEIVER_"))}
     return {**plain, "REMINDERS_HOME": str(tmp_path / "home")}
+
+
+@pytest.fixture
+def port() -> Iterator[int]:
+    """One that is there for a process whenever it has started, and for the next."""
+    with held_port() as port:
+        yield port
 
 
 @contextmanager
@@ -139,11 +147,12 @@ def test_json_lines(environ):
     assert seen[0] == {"v": 1, "key": "dk_1", "tenant_id": "acme", "user_id": "anna", "kind": "invoice", "reference": "order-7", "due_at": "2026-11-29T12:00:00Z", "effect": True, "status": 200}  # fmt: skip
 
 
-def test_killed_under_load_and_started_again_it_forgets_nothing_it_confirmed(environ, tmp_path):
+def test_killed_under_load_and_started_again_it_forgets_nothing_it_confirmed(environ, tmp_path, port):
     provider = sender(development_secret(Path(environ["REMINDERS_HOME"])))
     store = str(tmp_path / "receiver.db")
     keys = [f"dk_{number}" for number in range(400)]
     confirmed = threading.Semaphore(0)
+    before_the_kill = threading.Semaphore(300)  # so many at most, however late the kill comes
 
     def deliver(key):
         outcome = send(provider, url, delivery_key=key)
@@ -151,17 +160,21 @@ def test_killed_under_load_and_started_again_it_forgets_nothing_it_confirmed(env
             confirmed.release()
         return outcome
 
+    def deliver_under_load(key):
+        assert before_the_kill.acquire(timeout=PATIENCE)
+        return deliver(key)
+
     with ThreadPoolExecutor(8) as pool:
-        with running(environ, "--port", "0", "--store", store) as one:
+        with running(environ, "--port", str(port), "--store", store) as one:
             url = one.url()
-            outcomes = [pool.submit(deliver, key) for key in keys]
+            outcomes = [pool.submit(deliver_under_load, key) for key in keys]
             for _ in range(100):
                 assert confirmed.acquire(timeout=PATIENCE)
             assert one.end(signal.SIGKILL) == -signal.SIGKILL
+        before_the_kill.release(len(keys))
         before = [outcome.result() for outcome in outcomes]
         assert 100 <= sum(isinstance(outcome, Delivered) for outcome in before) < 400
-        port = url.removesuffix("/hook").rpartition(":")[2]
-        with running(environ, "--port", port, "--store", store) as one:
+        with running(environ, "--port", str(port), "--store", store) as one:
             assert one.url() == url
             after = list(pool.map(deliver, keys))
             counts = json.loads(fetch(url, "/report"))
@@ -183,10 +196,7 @@ def test_a_secret_given_outright_comes_from_the_environment(environ):
         assert not Path(environ["REMINDERS_HOME"]).exists()
 
 
-def test_its_own_url_decides_which_secret_is_right(environ):
-    with socket.socket() as free:
-        free.bind(("127.0.0.1", 0))
-        port = free.getsockname()[1]
+def test_its_own_url_decides_which_secret_is_right(environ, port):
     secret = Secret("a master secret of an installation")
     url = f"http://127.0.0.1:{port}/in"
     arguments = ("--port", str(port), "--url", url, "--url", "https://shop.example/hook")
@@ -198,12 +208,12 @@ def test_its_own_url_decides_which_secret_is_right(environ):
         assert refused.status_code == 401
 
 
-def test_it_ends_when_nobody_reads_its_lines(environ):
-    with running(environ, "--port", "0", "--json") as one:
+def test_it_ends_when_nobody_reads_its_lines(environ, port):
+    with running(environ, "--port", str(port), "--json") as one:
         url = one.url()
     reading, writing = os.pipe()
     with os.fdopen(writing, "w") as stdout:
-        process = subprocess.Popen((*COMMAND, "--port", url.rsplit(":", 1)[1].removesuffix("/hook")), stdout=stdout, stderr=subprocess.PIPE, text=True, env=environ)  # fmt: skip
+        process = subprocess.Popen((*COMMAND, "--port", str(port)), stdout=stdout, stderr=subprocess.PIPE, text=True, env=environ)  # fmt: skip
     try:
         while "Receiving at" not in process.stderr.readline():
             pass

@@ -200,10 +200,10 @@ def test_a_reader_who_leaves_the_report_unread_is_let_go(receiver, monkeypatch):
         for number in range(60_000):
             receiver._store.count_call("acme", f"dk_{number:0>60}")
     with connect(receiver) as sock:
-        sock.sendall(b"GET /report?keys=1 HTTP/1.1\r\nHost: x\r\n\r\n")
         ended = threading.Event()
         real = exchange.HTTP1Connection.close
         monkeypatch.setattr(exchange.HTTP1Connection, "close", lambda self: (real(self), ended.set()))
+        sock.sendall(b"GET /report?keys=1 HTTP/1.1\r\nHost: x\r\n\r\n")
         assert ended.wait(PATIENCE)
         assert not read_to_end(sock).endswith(b"0\r\n\r\n")
 

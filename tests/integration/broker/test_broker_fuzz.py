@@ -154,7 +154,7 @@ def test_no_nearly_right_message_ends_a_worker(server, probe, gauge, publisher):
     all_is_well(probe, server, publisher, parent, workers)
     assert len(dropped(probe)) > 500
     assert not any(SECRET in line or "makes the consumer fail" in line for line in dropped(probe))
-    eventually(lambda: sum(gauge.dropped().values()) == len(dropped(probe)), 5)
+    eventually(lambda: sum(gauge.dropped().values()) == len(dropped(probe)), 20)
 
 
 def test_what_the_envelope_overlooks_ends_no_worker_either(server, probe, gauge, publisher):
@@ -170,4 +170,4 @@ def test_what_the_envelope_overlooks_ends_no_worker_either(server, probe, gauge,
     lines = [line for line in dropped(probe) if "makes the consumer fail" in line]
     assert len(lines) >= 4 * len(QUEUES)
     assert SECRET not in probe.output()
-    eventually(lambda: gauge.dropped() == {NO_MESSAGE: len(lines)}, 5)
+    eventually(lambda: gauge.dropped() == {NO_MESSAGE: len(lines)}, 20)

@@ -78,7 +78,7 @@ def test_a_message_handed_out_while_the_worker_is_told_to_stop_is_not_kept(takin
     assert (server.client.llen(QUEUE), server.client.hlen(UNACKED)) == (1, 0)
     assert worker.taken == []
     another = taking()
-    assert another.look()
+    eventually(another.look, 10)
     assert another.keys() == ["late"]
 
 
@@ -112,7 +112,7 @@ def test_what_is_handed_back_is_the_next_to_be_taken(taking, publish, server):
 
 def test_a_worker_hands_back_what_waits_for_its_time_and_finishes_what_it_has_begun(probe, sender, publish, server):
     later = datetime.now(UTC) + timedelta(minutes=5)
-    parent = probe.parent(("worker", ["-m", *worker_argv("deliver", concurrency=1)]), grace=15)
+    parent = probe.parent(("worker", ["-m", *worker_argv("deliver", concurrency=1)]), grace=50)
     probe.await_ready()
     for number in range(3):
         sender.send_task(DELIVER_TASK, (str(uuid4()), f"later-{number}"), queue="deliver", eta=later)
@@ -122,9 +122,9 @@ def test_a_worker_hands_back_what_waits_for_its_time_and_finishes_what_it_has_be
 
     parent.send_signal(signal.SIGTERM)
 
-    eventually(lambda: server.client.llen(QUEUE) == 3, 5)
+    eventually(lambda: server.client.llen(QUEUE) == 3, 20)
+    eventually(lambda: "shutdown.handed_back messages=3" in probe.output(), 10)  # said once it is done
     assert parent.poll() is None
-    assert "shutdown.handed_back messages=3" in probe.output()
     probe.let_go()
     assert parent.wait(15) == 0
     assert [note[2] for note in probe.notes("deliver")] == ["wait"]
@@ -141,8 +141,8 @@ def test_a_worker_whose_call_outlasts_the_grace_is_killed_then(probe, publish):
     began = monotonic()
     parent.send_signal(signal.SIGTERM)
 
-    assert parent.wait(10) == 0
-    assert 1.9 < monotonic() - began < 6
+    assert parent.wait(30) == 0
+    assert 1.9 < monotonic() - began < 12
     assert not worker.is_running()
     assert "worker did not stop within 2 s; killing it" in probe.output()
     assert probe.notes("deliver") == []

@@ -55,7 +55,7 @@ def test_no_bytes_on_any_queue_end_a_worker(server, probe, broker_settings, gaug
     assert worker.poll() is None
     assert probe.output().count(" ready.") == 1  # it did not even reconnect
     counted = {NO_MESSAGE: len(junk) * len(QUEUES), "no.such.task": len(QUEUES)}
-    eventually(lambda: (gauge.dropped() or {}).items() >= counted.items(), 5)
+    eventually(lambda: (gauge.dropped() or {}).items() >= counted.items(), 20)
     eventually(lambda: server.client.hlen("reminders:unacked") == 0, 10)
     assert sum(server.waiting(queue) for queue in QUEUES) == 0
     dropped = [line for line in probe.output().splitlines() if "Dropped" in line]

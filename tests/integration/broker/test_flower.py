@@ -10,6 +10,7 @@ import psutil
 import pytest
 from flower.urls import handlers
 
+from held_ports import held_port
 from reminders.flower_port import PORTS
 
 from .conftest import eventually
@@ -22,12 +23,6 @@ OPEN = {
     "/logout",  # clears the caller's own cookie
     ".*",  # the page that says that there is no such page
 }
-
-
-def free_port():
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return probe.getsockname()[1]
 
 
 def status(port, path, method="GET", auth=None):
@@ -84,8 +79,14 @@ def test_flower_that_may_takes_the_next_port_each_time_it_starts(probe, taken):
 
 
 @pytest.fixture
-def flower(probe):
-    port = free_port()
+def port():
+    """One that is Flower's, however long it takes to start."""
+    with held_port() as port:
+        yield port
+
+
+@pytest.fixture
+def flower(probe, port):
     process = probe.run(
         ["-m", "reminders.supervise", "flower"],
         REMINDERS_FLOWER_AUTH=AUTH,
@@ -119,8 +120,7 @@ def test_every_page_and_call_needs_the_password(flower, probe, broker_settings):
     assert listening == {"0.0.0.0"}
 
 
-def test_flower_started_by_hand_is_closed_too(probe):
-    port = free_port()
+def test_flower_started_by_hand_is_closed_too(probe, port):
     probe.run(
         ["-m", "celery", "-A", "reminders", "flower", f"--port={port}"],
         REMINDERS_FLOWER_AUTH=AUTH,
@@ -132,8 +132,8 @@ def test_flower_started_by_hand_is_closed_too(probe):
     assert status(port, "/", auth=AUTH) == 200
 
 
-def test_flower_started_by_hand_refuses_as_well(probe):
-    process = probe.run(["-m", "celery", "-A", "reminders", "flower", f"--port={free_port()}"])
+def test_flower_started_by_hand_refuses_as_well(probe, port):
+    process = probe.run(["-m", "celery", "-A", "reminders", "flower", f"--port={port}"])
 
     assert process.wait(20) == 1
     assert probe.output().splitlines()[-1] == "Set REMINDERS_FLOWER_AUTH=user:password"

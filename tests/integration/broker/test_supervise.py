@@ -54,7 +54,7 @@ class Parent:
 
     def up(self, number):
         """The ids of the first `number` children that have come up."""
-        eventually(lambda: len(self.lines("up")) >= number, 15)
+        eventually(lambda: len(self.lines("up")) >= number, 40)
         pids = [int(line[1]) for line in self.lines("up")]
         self.pids |= set(pids)
         return pids
@@ -100,7 +100,7 @@ def test_a_killed_child_is_started_again_and_its_sibling_left_alone(parent_of):
 def test_a_child_that_keeps_ending_is_started_ever_more_slowly(parent_of):
     parent = parent_of(("raise SystemExit(3)",))
 
-    eventually(lambda: "ended with code 3; starting it again in 2.0 s" in parent.output(), 15)
+    eventually(lambda: "ended with code 3; starting it again in 2.0 s" in parent.output(), 60)
 
     assert "starting it again in 0.5 s" in parent.output()
     assert "starting it again in 1.0 s" in parent.output()
@@ -113,7 +113,7 @@ def test_a_stop_signal_ends_the_children_warmly_and_exits_0(parent_of, signum):
 
     parent.process.send_signal(signum)
 
-    assert parent.process.wait(10) == 0
+    assert parent.process.wait(30) == 0
     assert all(gone(pid) for pid in pids)
     assert sorted(parent.lines("down")) == sorted([["down", str(pid), str(int(signal.SIGTERM))] for pid in pids])
 
@@ -124,7 +124,7 @@ def test_a_terminals_interrupt_reaches_the_parent_alone(parent_of):
 
     os.killpg(parent.process.pid, signal.SIGINT)  # what Ctrl-C does
 
-    assert parent.process.wait(10) == 0
+    assert parent.process.wait(30) == 0
     assert parent.lines("down") == [["down", str(pid), str(int(signal.SIGTERM))]]
 
 
@@ -135,8 +135,8 @@ def test_a_child_that_does_not_stop_is_killed_after_the_grace(parent_of):
     began = monotonic()
     parent.process.send_signal(signal.SIGTERM)
 
-    assert parent.process.wait(10) == 0
-    assert 0.9 < monotonic() - began < 4
+    assert parent.process.wait(30) == 0
+    assert 0.9 < monotonic() - began < 10
     assert all(gone(pid) for pid in pids)
     assert parent.up(2) == pids  # none was started again
 
@@ -148,7 +148,7 @@ def test_children_end_when_their_parent_is_killed(parent_of, manner):
 
     parent.process.kill()
 
-    eventually(lambda: gone(pid), 5)
+    eventually(lambda: gone(pid), 20)
 
 
 def test_what_children_print_can_be_taken_line_by_line(tmp_path):
@@ -158,7 +158,7 @@ def test_what_children_print_can_be_taken_line_by_line(tmp_path):
         "def show(name, line):\n"
         "    print(f'<{name}|{line}>', flush=True)\n"
         "    if 'bye' in line: signal.raise_signal(signal.SIGTERM)\n"
-        "child = Child('talker', (sys.executable, '-c', \"import sys; print('out'); print('bye', file=sys.stderr)\"))\n"
+        "child = Child('talker', (sys.executable, '-c', \"import sys; print('out', flush=True); print('bye', file=sys.stderr)\"))\n"
         "sys.exit(supervise([child], 5, output=show))\n"
     )
 

@@ -55,7 +55,7 @@ def unmigrated(services):
 
 def test_workers_are_started_once_the_ledger_is_migrated(line, probe, unmigrated):
     parent = line(*REMINDERS, "worker", "scan", DATABASE_URL=unmigrated)
-    eventually(lambda: "Workers wait for the ledger. The ledger's schema" in probe.output(), 20)
+    eventually(lambda: "Workers wait for the ledger. The ledger's schema" in probe.output(), 45)
     assert "scan 1 started" not in probe.output()
 
     migrate(unmigrated, "reminders")
@@ -72,7 +72,7 @@ def test_workers_are_started_once_the_ledger_is_migrated(line, probe, unmigrated
 
 def test_a_database_that_is_away_is_waited_for_until_told_to_stop(line, probe):
     parent = line(*REMINDERS, "worker", "deliver", DATABASE_URL="postgresql://x@127.0.0.1:1/x")
-    eventually(lambda: "Workers wait for the ledger. Postgres does not answer" in probe.output(), 20)
+    eventually(lambda: "Workers wait for the ledger. Postgres does not answer" in probe.output(), 45)
 
     parent.terminate()
 
@@ -106,7 +106,7 @@ def test_a_channel_that_cannot_send_is_told_once_and_its_reminders_wait(line, pr
         return sorted((ids[reminder_id], status, attempts) for reminder_id, status, attempts in rows)
 
     wanted = [("log", "delivered", 0)] * 2 + [("webhook", "pending", 0)] * 2
-    eventually(lambda: states() == wanted, 20)
+    eventually(lambda: states() == wanted, 45)
     assert query(database, "SELECT DISTINCT body_format FROM reminders.notification_deliveries") == [(1,)]
     output = probe.output()
     assert output.count("Channel webhook cannot send, its reminders wait until it can") == 1
@@ -130,7 +130,7 @@ def test_a_tick_that_waited_too_long_is_counted_and_logged(line, probe, database
     sender.send_task(SCAN_TASK, expires=datetime.now(UTC) - timedelta(seconds=1))
     line(*CELERY, "worker", "-Q", "scan")
 
-    eventually(lambda: query(database, "SELECT sum(dropped) FROM reminders.ticks") == [(1,)], 20)
+    eventually(lambda: query(database, "SELECT sum(dropped) FROM reminders.ticks") == [(1,)], 45)
 
     assert "scan.tick_dropped: it waited longer than a period" in probe.output()
     assert "Traceback" not in probe.output()
@@ -142,7 +142,7 @@ TICKS = "SELECT name, taken, dropped FROM reminders.ticks ORDER BY name"
 def test_what_a_scanner_sends_itself_is_no_tick_of_beat(line, probe, database):
     line(*CELERY, "worker", "-Q", "scan")
 
-    eventually(lambda: query(database, TICKS) == [("watch", 1, 0)], 30)
+    eventually(lambda: query(database, TICKS) == [("watch", 1, 0)], 45)
 
 
 def test_what_a_scanner_sent_itself_and_came_too_late_is_no_dropped_tick_of_beat(line, probe, database, sender):
@@ -151,7 +151,7 @@ def test_what_a_scanner_sent_itself_and_came_too_late_is_no_dropped_tick_of_beat
     sender.send_task(SCAN_TASK, expires=late)
     line(*CELERY, "worker", "-Q", "scan")
 
-    eventually(lambda: len(query(database, TICKS)) == 2, 20)
+    eventually(lambda: len(query(database, TICKS)) == 2, 45)
 
     (_, _, of_beat), (_, _, of_watch) = query(database, TICKS)
     assert (of_beat, of_watch) == (1, 1)
@@ -161,18 +161,18 @@ def test_a_starting_beat_ticks_at_once(line, probe, database):
     line(*CELERY, "beat")
     line(*CELERY, "worker", "-Q", "scan")
 
-    eventually(lambda: query(database, TICKS)[:1] == [("scan_due", 1, 0)], 30)
+    eventually(lambda: query(database, TICKS)[:1] == [("scan_due", 1, 0)], 45)
 
 
 def test_a_delivery_called_with_too_little_is_one_line_in_the_log(line, probe, database, server):
     line(*CELERY, "worker", "-Q", "deliver", REMINDERS_WEBHOOK_SECRET="s" * 24)
-    eventually(lambda: server.client.zcard("reminders:workers"), 20)
+    eventually(lambda: server.client.zcard("reminders:workers"), 45)
     for arguments in ("[]", '["one"]', f'["{uuid4()}", "a\\u0000b"]', "[5, {}]"):
         called = line(*CELERY, "call", "reminders.deliver", "-a", arguments)
         assert called.wait(20) == 0
 
     eventually(
-        lambda: probe.output().count("Dropped a message for task reminders.deliver: it names no reminder") == 4, 20
+        lambda: probe.output().count("Dropped a message for task reminders.deliver: it names no reminder") == 4, 45
     )
     assert "Traceback" not in probe.output()
 
@@ -196,7 +196,7 @@ def test_a_dead_broker_is_told_without_traceback_or_password(command, tmp_path):
 
 def test_a_worker_whose_broker_is_away_says_so_once_in_half_a_minute(line, probe, migrated):
     worker = line(*CELERY, "worker", "-Q", "scan", REDIS_URL=NOBODY)
-    eventually(lambda: "Cannot connect to" in probe.output(), 20)
+    eventually(lambda: "Cannot connect to" in probe.output(), 45)
 
     with pytest.raises(subprocess.TimeoutExpired):
         worker.wait(8)  # two more attempts, at two and six seconds

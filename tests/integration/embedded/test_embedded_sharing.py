@@ -1,5 +1,6 @@
 """Who starts the embedded servers, who joins them, and who stops them."""
 
+import os
 import signal
 import time
 
@@ -12,12 +13,20 @@ import sqlalchemy
 from reminders.embedded import attach, running
 
 
+def computing_seconds():
+    """Of this process and of those that it has waited for, such as the one that sets Postgres up."""
+    times = os.times()
+    return times.user + times.system + times.children_user + times.children_system
+
+
 def test_a_cold_start_gives_servers_that_keep_what_they_acknowledge(home, probe):
     assert attach(home) is None
-    started = time.monotonic()
+    started, computed = time.monotonic(), computing_seconds()
     with running(home) as services:
-        # Aim: 2 s on two cores; asserted with a threefold margin.
-        assert time.monotonic() - started < 6
+        # Aim: 2 s on two cores that have nothing else to do, about half of it computing; with a threefold margin. On a busy
+        # machine the cores of others are waited for besides.
+        assert computing_seconds() - computed < 4
+        assert time.monotonic() - started < 60
         shown = {
             name: probe.sql(services.database_url, f"SHOW {name}")[0][0]
             for name in ("fsync", "synchronous_commit", "listen_addresses", "timezone", "max_connections")
@@ -50,7 +59,7 @@ def test_the_urls_suit_sqlalchemy_and_kombu_and_nobody_who_guesses_the_passwords
         with kombu.Connection(services.redis_url) as broker:
             queue = broker.SimpleQueue("embedded-test")
             queue.put({"id": 7})
-            assert queue.get(timeout=5).payload == {"id": 7}
+            assert queue.get(timeout=30).payload == {"id": 7}
             queue.close()
         password = services.database_url.split(":")[2].split("@")[0]
         with pytest.raises(psycopg2.OperationalError, match="password authentication failed"):

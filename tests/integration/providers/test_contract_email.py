@@ -77,6 +77,7 @@ class TestEmail(ProviderContract):
     factory = email.provider
     # The greeting and its answers come before what is waited for, on a busy machine too.
     deadline = 2.0
+    slack = 3.0
     bad_destinations = (
         "ada",
         "ada@",
