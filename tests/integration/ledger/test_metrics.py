@@ -34,6 +34,7 @@ from reminders.settings import Settings
 def metrics(world: World, settings: Settings, broker, monkeypatch: pytest.MonkeyPatch) -> Iterator[Metrics]:
     """Scrapes that have time, and processes that may be silent for a while: on a busy machine both are slow here."""
     monkeypatch.setattr(measuring, "LOOK_SECONDS", 60.0)
+    monkeypatch.setattr(measuring, "STATEMENT_SECONDS", 20)
     for module in (presence, silence):
         monkeypatch.setattr(module, "SILENT_AFTER", 60.0)
     tally.events.take()
@@ -296,7 +297,7 @@ def test_so_is_what_waits_for_the_probe_of_a_breaker(world, metrics):
     assert scraped(metrics)['reminders_held{reason="destination"}'] == 1
 
 
-def test_a_scrape_waits_for_nobody(world, metrics):
+def test_a_scrape_waits_for_nobody(world, metrics, monkeypatch):
     made = world.schedule()
     world.published()
     holder = world.connect()
@@ -304,6 +305,7 @@ def test_a_scrape_waits_for_nobody(world, metrics):
     assert scraped(metrics)['reminders_source_up{source="ledger"}'] == 1
     holder.rollback()
     holder.cursor().execute("LOCK TABLE reminders.due IN ACCESS EXCLUSIVE MODE")
+    monkeypatch.setattr(measuring, "STATEMENT_SECONDS", 1)
     found = scraped(metrics)
     holder.rollback()
     assert found['reminders_source_up{source="ledger"}'] == 0
