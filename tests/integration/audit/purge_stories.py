@@ -6,6 +6,7 @@ from datetime import timedelta
 
 import reminders
 from integration.audit.aging import AGAIN, DAY, NO
+from integration.ledger.world import PATIENCE
 from reminders.domain.outcomes import Delivered
 from reminders.operate.retention import purge
 
@@ -15,13 +16,13 @@ DONE = Delivered("r")
 def marked(w):
     made = w.ended(AGAIN, DONE)
     w.age(100 * DAY)
-    assert purge(w.database, 90 * DAY).marked == 1
+    assert purge(w.database, 90 * DAY, patience=PATIENCE).marked == 1
     return made
 
 
 def purged(w):
     made = marked(w)
-    assert purge(w.database, 90 * DAY).purged == 1
+    assert purge(w.database, 90 * DAY, patience=PATIENCE).purged == 1
     assert w.attempts(made.id) == []
 
 
@@ -29,9 +30,9 @@ def marked_and_revived(w):
     made = w.ended(NO)
     assert w.committed(reminders.cancel, made.id) == "cancelled"
     w.age(100 * DAY)
-    assert purge(w.database, 90 * DAY).marked == 1
+    assert purge(w.database, 90 * DAY, patience=PATIENCE).marked == 1
     w.committed(reminders.reschedule, made.id, due_at=w.now + timedelta(days=3))
-    assert purge(w.database, 90 * DAY).purged == 0
+    assert purge(w.database, 90 * DAY, patience=PATIENCE).purged == 0
 
 
 PURGE_STORIES = {

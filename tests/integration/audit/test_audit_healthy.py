@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import random
 from datetime import timedelta
+from threading import Event
 
 import pytest
 
@@ -99,10 +100,13 @@ def test_never_a_violation_while_workers_scans_and_callers_are_at_it(world):
     choice = random.Random(7)
     made = [world.schedule(user_id=f"user-{number}") for number in range(80)]
     odd = [each for each in made if choice.random() < 0.3]
+    looked_twice = Event()
 
     def work():
         provider = ScriptedProvider(*choice.choices([DONE, AGAIN, NO, LOST], weights=(5, 3, 1, 2), k=400))
-        for _ in range(10):
+        number = 0
+        while number < 10 or not looked_twice.is_set():
+            number += 1
             world.scanning().once()
             for message in world.broker.take():
                 world.deliver(provider)(message.reminder_id, message.delivery_key)
@@ -120,9 +124,14 @@ def test_never_a_violation_while_workers_scans_and_callers_are_at_it(world):
 
     at_it = [world.start(work) for _ in range(4)] + [world.start(meddle)]
     rounds = 0
-    while not all(each.done() for each in at_it) or not rounds:
-        assert world.violations() == []
-        rounds += 1
+    try:
+        while not all(each.done() for each in at_it):
+            assert world.violations() == []
+            rounds += 1
+            if rounds == 2:
+                looked_twice.set()
+    finally:
+        looked_twice.set()
     for each in at_it:
         each.result()
     assert rounds > 1

@@ -246,7 +246,7 @@ def purge(database):
                 "finished_at = finished_at - interval '400 days'"
             )
         for _ in range(3):
-            purge_reminders(database, 90 * 86400.0)
+            purge_reminders(database, 90 * 86400.0, patience=60.0)
         assert count(database) == count(database, "due")
 
     return call

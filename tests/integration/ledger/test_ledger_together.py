@@ -91,8 +91,8 @@ def test_a_delivery_that_somebody_holds_keeps_no_other_from_its_claim(world):
     first, *rest = [world.start(work, each) for each in (held, *others)]
 
     try:
-        assert all(each.result(timeout=5) is not None for each in rest)
-        assert isinstance(first.exception(timeout=5), DATABASE_FAULTS)
+        assert all(each.result(timeout=60) is not None for each in rest)
+        assert isinstance(first.exception(timeout=60), DATABASE_FAULTS)
     finally:
         holder.rollback()
     claim = claims.claim(held.id, held.delivery_key, uuid7(), CLAIM)
@@ -120,7 +120,7 @@ def test_a_transaction_that_postgres_ended_is_nobodys_fault_but_one_members(worl
 
     started = [world.start(work, each) for each in made]
 
-    assert [type(each.exception(timeout=10)) for each in started] == [type(None)] * 3 + [fault] + [type(None)] * 2
+    assert [type(each.exception(timeout=60)) for each in started] == [type(None)] * 3 + [fault] + [type(None)] * 2
 
 
 def test_many_ends_are_recorded_as_one_is(world):
@@ -195,7 +195,7 @@ def test_what_cannot_be_stored_of_one_costs_no_other_its_end(world):
         return ledger.finalize_delivered_if_sending(claim, Report(Delivered("r"), 3, None))
 
     started = [world.start(work, each) for each in claims]
-    faults = [each.exception(timeout=20) for each in started]
+    faults = [each.exception(timeout=60) for each in started]
 
     assert [n for n, fault in enumerate(faults) if fault is not None] == [3]
     assert [world.status(each.id)[0] for n, each in enumerate(many) if n != 3] == ["delivered"] * 11

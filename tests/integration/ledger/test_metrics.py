@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 import re
+import time
 from collections.abc import Iterator
 from dataclasses import replace
-from datetime import timedelta
+from datetime import datetime, timedelta
 
 import pytest
 
+from integration.ledger.counted import counted
 from integration.ledger.pauses import held, paused
 from integration.ledger.world import ScriptedProvider, World
 from promql import samples
+from reminders.broker import presence, silence
 from reminders.broker.link import Link
 from reminders.broker.presence import Presence, announce
 from reminders.domain.outcomes import Blocked, Rejected, Retry, Unknown
@@ -28,7 +31,12 @@ from reminders.settings import Settings
 
 
 @pytest.fixture
-def metrics(world: World, settings: Settings, broker) -> Iterator[Metrics]:
+def metrics(world: World, settings: Settings, broker, monkeypatch: pytest.MonkeyPatch) -> Iterator[Metrics]:
+    """Scrapes that have time, and processes that may be silent for a while: on a busy machine both are slow here."""
+    monkeypatch.setattr(measuring, "LOOK_SECONDS", 60.0)
+    monkeypatch.setattr(measuring, "STATEMENT_SECONDS", 20)
+    for module in (presence, silence):
+        monkeypatch.setattr(module, "SILENT_AFTER", 60.0)
     tally.events.take()
     metrics = Metrics(settings, world.database)
     yield metrics
@@ -46,14 +54,14 @@ def scraped(metrics: Metrics) -> dict[str, float]:
     return found
 
 
-def run(world: World, made, *outcomes) -> str:
-    world.published()
-    return world.deliver(ScriptedProvider(*outcomes))(made.id, made.delivery_key)
+def run(world: World, made, *outcomes, now: datetime | None = None) -> str:
+    world.published(now)
+    return world.deliver(ScriptedProvider(*outcomes), now=now)(made.id, made.delivery_key)
 
 
 def test_every_metric_is_there_and_no_other(world, metrics):
     run(world, world.schedule())
-    count_attempts(world.database, lag=0.0)
+    counted(world, 1)
     tally.events.add("refused:busy")
     announce_counts(metrics)
     text = metrics.text().decode()
@@ -73,20 +81,18 @@ def test_where_reminders_are(world, metrics):
     parked, late, sent = world.schedule(), world.schedule(), world.schedule()
     run(world, parked, Retry("busy", "later", status_code=503))
     world.sql("UPDATE reminders.due SET status = 'leased' WHERE id = %s", str(late.id))
-    world.sql(
-        "UPDATE reminders.due SET wake_at = now() - interval '90 seconds' WHERE status IN ('leased', 'published')"
-    )
+    world.sql("UPDATE reminders.due SET wake_at = now() - interval '1 hour' WHERE status IN ('leased', 'published')")
     assert world.claim(sent) is not None
+    asked = time.monotonic()
     found = scraped(metrics)
     assert found["reminders_parked"] == 1
     assert (found['reminders_due{status="leased"}'], found["reminders_leases_past_end"]) == (1, 1)
     assert (found['reminders_in_flight{status="sending"}'], found['reminders_in_flight{status="published"}']) == (1, 0)
     assert found["reminders_claims_past_end"] == 0
     # Due a minute ago, by its due time, not by the lease's end.
-    assert 60 <= found["reminders_oldest_due_age_seconds"] < 80
-    assert found["reminders_oldest_due_age_seconds"] == pytest.approx(
-        ledger_status(world.database)["oldest_due_age_seconds"], abs=1.0
-    )
+    assert 60 <= found["reminders_oldest_due_age_seconds"] < 1800
+    grown = ledger_status(world.database)["oldest_due_age_seconds"] - found["reminders_oldest_due_age_seconds"]
+    assert -0.1 <= grown <= time.monotonic() - asked + 0.1
 
 
 def test_a_retry_on_its_way_is_as_old_as_its_retry(world, metrics):
@@ -95,7 +101,7 @@ def test_a_retry_on_its_way_is_as_old_as_its_retry(world, metrics):
     world.sql("UPDATE reminders.reminders SET due_at = now() - interval '3 hours'")
     world.sql("UPDATE reminders.due SET wake_at = now()")
     assert len(world.published()) == 1
-    assert scraped(metrics)["reminders_oldest_due_age_seconds"] < 20
+    assert scraped(metrics)["reminders_oldest_due_age_seconds"] < 3600
 
 
 def test_held_by_reason(world, metrics):
@@ -120,28 +126,28 @@ def test_review_and_what_is_unknown(world, metrics):
     assert {kind: found[f'reminders_review_open{{kind="{kind}"}}'] for kind in LETTERS} == {
         "destination": 1, "unknown": 1, "pipeline": 0,
     }  # fmt: skip
-    assert found['reminders_review_oldest_age_seconds{kind="unknown"}'] == pytest.approx(3600, abs=20)
+    assert found['reminders_review_oldest_age_seconds{kind="unknown"}'] == pytest.approx(3600, abs=600)
     assert found["reminders_unknown"] == 1
-    assert found["reminders_unknown_oldest_age_seconds"] == pytest.approx(3600, abs=20)
+    assert found["reminders_unknown_oldest_age_seconds"] == pytest.approx(3600, abs=600)
     world.sql(
         "UPDATE reminders.dead_letters SET state = 'discarded', closed_at = now(), actor = 'a', action_reason = 'r'"
     )
-    assert scraped(metrics)["reminders_unknown_oldest_age_seconds"] < 20
+    assert scraped(metrics)["reminders_unknown_oldest_age_seconds"] < 600
 
 
 def test_counters_never_fall_when_reminders_are_gone(world, metrics):
     for _ in range(3):
         run(world, world.schedule())
-    count_attempts(world.database, lag=0.0)
+    counted(world, 3)
     before = scraped(metrics)
     world.sql("DELETE FROM reminders.delivery_attempts")
     world.sql("DELETE FROM reminders.notification_deliveries")
     world.sql("DELETE FROM reminders.reminders")
     count_attempts(world.database, lag=0.0)
     after = scraped(metrics)
-    counted = [name for name in before if "_total" in name or "late_seconds" in name]
+    counters = [name for name in before if "_total" in name or "late_seconds" in name]
     assert before['reminders_attempts_total{channel="log",outcome="delivered"}'] == 3
-    assert {name: after[name] for name in counted} == {name: before[name] for name in counted}
+    assert {name: after[name] for name in counters} == {name: before[name] for name in counters}
     assert {
         outcome for outcome in OUTCOMES if f'reminders_attempts_total{{channel="log",outcome="{outcome}"}}' in after
     } == set(OUTCOMES)
@@ -149,16 +155,15 @@ def test_counters_never_fall_when_reminders_are_gone(world, metrics):
 
 def test_buckets_are_cumulative_and_end_in_the_count(world, metrics):
     for seconds in (0, 3, 3, 50, 100000):
-        made = world.schedule()
+        made, now = world.schedule(), world.lapse(0)
+        due_at = now - timedelta(seconds=seconds)
+        world.sql("UPDATE reminders.due SET wake_at = %s WHERE id = %s", due_at, str(made.id))
         world.sql(
-            "UPDATE reminders.due SET wake_at = now() - make_interval(secs => %s) WHERE id = %s", seconds, str(made.id)
-        )
-        world.sql(
-            "UPDATE reminders.reminders SET due_at = now() - make_interval(secs => %s), created_at = now() - interval '9 days' WHERE id = %s",
-            seconds, str(made.id),
+            "UPDATE reminders.reminders SET due_at = %s, created_at = now() - interval '9 days' WHERE id = %s",
+            due_at, str(made.id),
         )  # fmt: skip
-        run(world, made)
-    count_attempts(world.database, lag=0.0)
+        run(world, made, now=now)
+    counted(world, 5)
     found = scraped(metrics)
     name = "reminders_called_late_seconds"
     reached = [
@@ -167,7 +172,7 @@ def test_buckets_are_cumulative_and_end_in_the_count(world, metrics):
     ]
     assert reached == [1, 1, 3, 3, 4, 4, 5]
     assert found[f'{name}_count{{channel="log"}}'] == 5
-    assert found[f'{name}_sum{{channel="log"}}'] == pytest.approx(100056, abs=10)
+    assert found[f'{name}_sum{{channel="log"}}'] == pytest.approx(100056)
 
 
 def test_refused_claims_and_suppressed_duplicates(world, metrics):
@@ -191,9 +196,9 @@ def test_ticks_by_who_sent_them(world, metrics):
     ledger.record_tick(taken=1)
     ledger.record_tick(dropped=2)
     ledger.record_tick(taken=3, by_beat=False)
-    world.sql("UPDATE reminders.ticks SET last_at = now() - interval '40 seconds' WHERE name = 'scan_due'")
+    world.sql("UPDATE reminders.ticks SET last_at = now() - interval '1 hour' WHERE name = 'scan_due'")
     found = scraped(metrics)
-    assert found["reminders_beat_tick_age_seconds"] == pytest.approx(40, abs=5)
+    assert found["reminders_beat_tick_age_seconds"] == pytest.approx(3600, abs=600)
     assert (found['reminders_ticks_total{by="beat"}'], found['reminders_ticks_total{by="scanner"}']) == (1, 3)
     assert found['reminders_ticks_dropped_total{by="beat"}'] == 2
 
@@ -225,7 +230,7 @@ def test_nothing_personal_is_told(world, metrics):
     made = world.schedule(**given)
     run(world, made, Rejected("secret-class", "secret words"))
     held(world, world.schedule(**{**given, "reference": "secret-2"}), tenant_id="secret-tenant")
-    count_attempts(world.database, lag=0.0)
+    counted(world, 1)
     announce_counts(metrics)
     text = metrics.text().decode()
     assert 'outcome="rejected"} 1.0' in text
@@ -292,7 +297,7 @@ def test_so_is_what_waits_for_the_probe_of_a_breaker(world, metrics):
     assert scraped(metrics)['reminders_held{reason="destination"}'] == 1
 
 
-def test_a_scrape_waits_for_nobody(world, metrics):
+def test_a_scrape_waits_for_nobody(world, metrics, monkeypatch):
     made = world.schedule()
     world.published()
     holder = world.connect()
@@ -300,6 +305,7 @@ def test_a_scrape_waits_for_nobody(world, metrics):
     assert scraped(metrics)['reminders_source_up{source="ledger"}'] == 1
     holder.rollback()
     holder.cursor().execute("LOCK TABLE reminders.due IN ACCESS EXCLUSIVE MODE")
+    monkeypatch.setattr(measuring, "STATEMENT_SECONDS", 1)
     found = scraped(metrics)
     holder.rollback()
     assert found['reminders_source_up{source="ledger"}'] == 0

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import logging
+from datetime import timedelta
 
 import pytest
 
@@ -186,7 +187,7 @@ def test_a_reminder_under_an_expired_claim_is_not_called_twice_at_once(world):
     provider = ScriptedProvider()
 
     def meanwhile():
-        late = world.lapse(CLAIM - 1)
+        late = world.column("due", "wake_at", made.id) - timedelta(seconds=1)
         world.published(late)
         assert world.deliver(provider, now=late)(made.id, made.delivery_key) == "claimed"
         return Delivered("r")

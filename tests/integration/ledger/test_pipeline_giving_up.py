@@ -104,7 +104,7 @@ def test_a_caller_that_holds_one_is_not_waited_for(world):
     made, other = world.schedule(expires_at=EXPIRES), world.schedule(expires_at=EXPIRES)
     holder = world.connect()
     reminders.cancel(holder, made.id)
-    world.start(gave_up, world, 1).result(timeout=10)
+    world.start(gave_up, world, 1).result(timeout=60)
     assert world.status(other.id)[0] == "expired"
     holder.commit()
     assert world.status(made.id)[0] == "cancelled"

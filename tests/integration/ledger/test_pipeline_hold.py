@@ -1,9 +1,8 @@
-"""Holding the minute: reminders scheduled meanwhile are seen within two seconds, and the hold ends when told to."""
+"""Holding the minute: reminders scheduled meanwhile are seen within a second or so, and the hold ends when told to."""
 
 from __future__ import annotations
 
 import time
-from datetime import timedelta
 from threading import Event
 
 import psycopg2
@@ -11,24 +10,37 @@ import psycopg2
 from integration.ledger.world import ScriptedProvider, until
 from reminders.bootstrap import DATABASE_FAULTS
 from reminders.domain.outcomes import Delivered, Retry
+from reminders.pipeline import scan as stage
 from reminders.pipeline.finalize import RetryPolicy
+
+
+class Stop(Event):
+    """Knows the pauses between two looks, in seconds."""
+
+    def __init__(self):
+        super().__init__()
+        self.pauses = []
+
+    def wait(self, timeout=None):
+        self.pauses.append(timeout)
+        return super().wait(timeout)
 
 
 def holding(world, seconds, stop, scan=None):
     return world.start((scan or world.scanning()).hold, seconds, stop)
 
 
-def test_a_reminder_scheduled_meanwhile_goes_out_within_two_seconds_of_its_time(world):
-    stop = Event()
-    hold = holding(world, 30, stop)
-    until(lambda: world.sql("SELECT 1 FROM pg_stat_activity WHERE query LIKE '%EXECUTE look%'"), "a first look")
+def test_a_reminder_scheduled_meanwhile_goes_out_at_its_time_and_looks_are_a_second_apart_at_most(world):
+    stop = Stop()
+    hold = holding(world, 120, stop)
+    until(lambda: stop.pauses, "a first look")
     due_at = world.lapse(1.2)
     made = world.schedule(due_at=due_at)
     until(lambda: world.broker.sent, "a message")
-    late = world.column("due", "published_at", made.id) - due_at
     stop.set()
-    assert hold.result(timeout=5) == 1
-    assert timedelta(0) <= late < timedelta(seconds=2)
+    assert hold.result(timeout=30) == 1
+    assert world.column("due", "published_at", made.id) >= due_at
+    assert max(stop.pauses) <= 1
 
 
 def test_a_short_retry_needs_no_tick(world):
@@ -46,24 +58,25 @@ def test_a_short_retry_needs_no_tick(world):
             return len(messages)
 
     scan.publisher = Hand()
-    assert holding(world, 30, stop, scan).result(timeout=20) == 2
+    assert holding(world, 120, stop, scan).result(timeout=60) == 2
     assert world.status(made.id)[0] == "delivered"
 
 
-def test_it_ends_at_once_when_told_to(world):
-    stop = Event()
-    hold = holding(world, 60, stop)
-    until(lambda: world.sql("SELECT 1 FROM pg_stat_activity WHERE query LIKE '%EXECUTE look%'"), "a first look")
-    told = time.monotonic()
+def test_it_ends_at_once_when_told_to(world, monkeypatch):
+    monkeypatch.setattr(stage, "LONGEST_PAUSE", 100.0)
+    stop = Stop()
+    hold = holding(world, 600, stop)
+    until(lambda: stop.pauses, "a first look")
     stop.set()
-    hold.result(timeout=5)
-    assert time.monotonic() - told < 0.5
+    assert hold.result(timeout=30) == 0
+    assert stop.pauses == [100]
 
 
-def test_it_ends_when_its_time_is_over(world):
+def test_it_ends_when_its_time_is_over(world, monkeypatch):
+    monkeypatch.setattr(stage, "LONGEST_PAUSE", 100.0)
     started = time.monotonic()
-    assert holding(world, 0.3, Event()).result(timeout=5) == 0
-    assert 0.25 < time.monotonic() - started < 2
+    assert holding(world, 0.3, Event()).result(timeout=30) == 0
+    assert time.monotonic() - started > 0.25
 
 
 def test_told_before_it_begins_it_does_nothing(world):
@@ -75,8 +88,6 @@ def test_told_before_it_begins_it_does_nothing(world):
 
 
 def test_a_database_that_is_away_is_waited_for(world, caplog, monkeypatch):
-    from reminders.pipeline import scan as stage
-
     monkeypatch.setattr(stage, "PAUSE_AFTER_FAULT", 0.01)
     made = world.schedule()
     scan, stop, look = world.scanning(), Event(), world.scanning().ledger.look
@@ -93,10 +104,10 @@ def test_a_database_that_is_away_is_waited_for(world, caplog, monkeypatch):
             return look(limit)
 
     scan.ledger = Away()
-    hold = holding(world, 30, stop, scan)
+    hold = holding(world, 120, stop, scan)
     until(lambda: world.broker.sent, "a message after the outage")
     stop.set()
-    assert hold.result(timeout=5) == 1
+    assert hold.result(timeout=30) == 1
     assert world.broker.sent[0].reminder_id == made.id
     assert caplog.text.count("scan.database_away") == 3
 

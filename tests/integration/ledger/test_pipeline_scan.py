@@ -271,7 +271,7 @@ def test_one_comparison_alone_proves_no_loss(world, monkeypatch):
 def test_messages_out_for_a_moment_only_are_not_taken_for_lost(world):
     """Younger than two seconds: the broker's figure may simply be older than the ledger's."""
     schedule(world, 5)
-    scan = world.scanning()
+    scan = world.scanning(now=world.lapse(0))
     scan.once()
     world.broker.take()
     for _ in range(3):
@@ -293,9 +293,10 @@ def test_only_as_many_as_are_missing_are_sent_again(world, monkeypatch):
 
 def test_a_parked_retry_goes_out_when_its_time_comes(world):
     made = world.schedule()
-    world.finalize(world.opened(made), Retry("busy", ""))
-    assert world.published() == []
-    (message,) = world.published(world.lapse(5.1))
+    claim, now = world.opened(made), world.lapse(0)
+    world.finalize(claim, Retry("busy", ""), now=now)
+    assert world.published(now + timedelta(seconds=4.9)) == []
+    (message,) = world.published(now + timedelta(seconds=5.1))
     assert message.delivery_key == made.delivery_key
 
 

@@ -8,7 +8,7 @@ from datetime import UTC, datetime, timedelta
 import pytest
 
 from integration.ledger.series_stage import NOON
-from integration.ledger.world import ScriptedProvider
+from integration.ledger.world import PATIENCE, ScriptedProvider
 from reminders.domain.errors import InvalidInput, NotFound, Refused
 from reminders.domain.identity import destination_id
 from reminders.domain.outcomes import Rejected
@@ -262,7 +262,7 @@ def test_reminders_go_by_their_tenants_word(world):
 
     def after(days):
         for _ in range(2):
-            purge(world.database, 10 * DAY, now=datetime.now(UTC) + timedelta(days=days), patience=0.0)
+            purge(world.database, 10 * DAY, now=datetime.now(UTC) + timedelta(days=days), patience=PATIENCE)
         return [row[0] for row in world.sql(left)]
 
     assert after(1) == ["longer", "shorter", A]

@@ -85,7 +85,7 @@ def test_what_comes_due_while_a_call_waits_is_a_reminder_or_on_record(clock, ser
     before(clock, series)
     with clock.held(statement, str(series.id)):
         answer = clock.waits(LATER, move, series.id, *arguments, **named)
-    answer.result(timeout=10)
+    answer.result(timeout=60)
     if clock.get(series).status == "paused":
         clock.call(series_changing.resume, series.id)
     clock.plan_all()
@@ -102,7 +102,7 @@ def test_a_turn_comes_due_at_the_very_instant(clock, series, name, seconds):
     clock.turn(at(2, 7) - timedelta(seconds=1))
     with clock.held(statement, str(series.id)):
         answer = clock.waits(at(2, 7) + timedelta(seconds=seconds), move, series.id, *arguments, **named)
-    answer.result(timeout=10)
+    answer.result(timeout=60)
     if clock.get(series).status == "paused":
         clock.call(series_changing.resume, series.id)
     clock.turn(LATER)
@@ -151,13 +151,13 @@ def scanned(clock):
 def test_the_planner_waits_for_an_application_that_holds_what_it_is_to_move(clock, series, monkeypatch):
     """It gives up, comes back, and decides on all that came due meanwhile."""
     series = clock.schedule_now(catch_up="all", follows_user=True, user_id="traveller", reference="other")
-    monkeypatch.setattr(planning, "LOCK_TIMEOUT_MS", 5_000)
+    monkeypatch.setattr(planning, "LOCK_TIMEOUT_MS", 15_000)
     clock.call(set_zone, "traveller", "America/New_York")
     with clock.held(LOCKED, str(series.id)):
         answer = clock.world.start(scanned, clock)
         clock.world.waiting_for_a_lock()
         clock.turn(LATER)
-    answer.result(timeout=10)
+    answer.result(timeout=60)
     clock.plan_all()
     # Nine o'clock of the first comes again where the clocks are behind.
     assert clock.accounted(series) == ["20300501T090000", *NAMES[:-1]]
@@ -176,7 +176,7 @@ def test_a_replan_that_waits_for_the_series_goes_by_the_clock_after_it(clock, se
         answer = clock.world.start(replanned, clock, series)
         clock.world.waiting_for_a_lock()
         clock.turn(at(2, 8))
-    answer.result(timeout=10)
+    answer.result(timeout=60)
     assert [turn for turn, *_ in clock.skips(series)] == NAMES[:1]
     assert clock.live(series) == [(NAMES[1], at(3, 7))]
 
@@ -193,7 +193,7 @@ def test_a_series_that_is_scheduled_as_its_only_turn_comes_is_refused_or_made(cl
     series_changing.schedule(other, "reminders", clock.request(**alone), now=NOON)
     answer = clock.waits(at(2, 8), series_changing.schedule, clock.request(**alone))
     other.rollback()
-    made, created = answer.result(timeout=10)
+    made, created = answer.result(timeout=60)
     clock.plan_all()
     assert created
     assert clock.live(made) == [(NAMES[0], at(2, 7))]
@@ -214,7 +214,7 @@ def test_what_a_person_moves_while_an_edit_waits_for_it_keeps_its_time(clock, se
     move, *arguments = MOVES[name]
     answer = clock.waits(NOON, move, series.id, *arguments)
     application.commit()
-    edited = answer.result(timeout=10)
+    edited = answer.result(timeout=60)
     assert (NAMES[0], at(9, 7)) in clock.live(series)
     query = "SELECT destination FROM reminders.reminders WHERE recurrence_id = %s"
     assert clock.world.sql(query, NAMES[0]) == [(edited.destination,)]
@@ -225,7 +225,7 @@ def test_what_a_person_moves_while_a_pause_waits_for_it_comes_back_at_that_time(
     reminders.reschedule(application, clock.id_of(series, NAMES[0]), due_at=at(9, 7), zone=None)
     answer = clock.waits(NOON, series_changing.pause, series.id)
     application.commit()
-    answer.result(timeout=10)
+    answer.result(timeout=60)
     assert clock.live(series) == []
     clock.turn(LATER)
     clock.call(series_changing.resume, series.id)

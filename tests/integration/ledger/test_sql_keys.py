@@ -179,11 +179,16 @@ def test_ids_are_of_version_7_and_in_the_order_of_time(ask):
 
 
 def test_ids_of_sql_are_in_the_order_of_their_making_within_a_millisecond_too(world):
-    made = world.sql("""SELECT reminders.uuid7(), pg_sleep(0.00001), clock_timestamp() FROM generate_series(1, 2000)""")
+    # Some microseconds of work between two of them: the shortest sleep takes a millisecond or, on a busy machine, many.
+    made = world.sql(
+        """SELECT reminders.uuid7(), (SELECT count(*) FROM generate_series(1, 50 + n % 2)), clock_timestamp()
+           FROM generate_series(1, 2000) n"""
+    )
     ids = [UUID(str(each)) for each, _, _ in made]
     assert len(set(ids)) == len(ids)
     assert {(each.version, each.variant) for each in ids} == {(7, RFC_4122)}
     stamps = [(each.int >> 80) * 4096 + (each.int >> 64 & 0xFFF) for each in ids]
+    assert len({stamp // 4096 for stamp in stamps}) < len(stamps)
     assert stamps == sorted(set(stamps))
     for stamp, (_, _, later) in zip(stamps, made, strict=True):
         assert 0 <= later.timestamp() - stamp / 4_096_000 < 10

@@ -39,7 +39,7 @@ from reminders.pipeline.scan import Scan, ScanPolicy
 from reminders.pipeline.shadow import Shadow
 
 T = TypeVar("T")
-PATIENCE = 10.0
+PATIENCE = 60.0
 """Seconds after which something that has not happened is taken never to happen."""
 CLAIM, LEASE, REDELIVER = 30.0, 60.0, 120.0
 MAX_ATTEMPTS, MAX_WAIT = 8, 72 * 3600.0
