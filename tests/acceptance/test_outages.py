@@ -58,8 +58,8 @@ def test_the_minute_is_held_and_lateness_is_about_a_second(home: Path, receiver:
         due = stack.schedule(receiver.url, ["ahead"], due_in=10)[0].due_at
         receiver.wait_for(lambda r: r.called_at("ahead") is not None, 70, "the one scheduled ahead is called")
         called = datetime.fromtimestamp(receiver.called_at("ahead") or 0, UTC)
-        # About a second where a look, a claim and a call take no time to speak of. The next tick would come forty later.
-        assert 0 <= (called - due).total_seconds() < 12
+        # A second at most, and the margin of a busy machine. The next tick would come forty later.
+        assert 0 <= (called - due).total_seconds() < 6
 
 
 @pytest.mark.timeout(120)

@@ -21,8 +21,8 @@ SETTINGS = {
 }  # fmt: skip
 HANGING = 3 * SLOTS
 MOST = SLOTS + slow_room(SLOTS)
-WITHIN = 20.0
-"""Seconds. The benchmark asks for 5; on a busy machine the commit, the look, the claim and the call take more, and still far less than calls hang."""
+WITHIN = 15.0
+"""Seconds; the benchmark asks for 5, and a busy machine gets three times as long. Calls hang far longer."""
 
 
 def hang(stack: Stack, receiver: ScriptedReceiver, name: str, count: int) -> None:
