@@ -32,7 +32,7 @@ def test_an_order_paid_in_full_is_settled_and_its_customer_told(shop):
 
 def test_missing_after_grace(shop):
     shop.order("A", payout_expected_at=TODAY - timedelta(days=5))
-    shop.order("B", payout_expected_at=TODAY - timedelta(days=1))
+    shop.order("B", payout_expected_at=TODAY)  # nor yet when midnight has passed since
     report = shop.run([])
     assert {each[:3] for each in shop.decisions()} == {("missing", "A", None)}
     assert report.outcomes == {"created": 1}
