@@ -10,6 +10,7 @@ from reminders.ledger.statement import Statement
 
 _SECONDS = int(HOLD_SPREAD)
 
+# Each reminder is looked up by itself (`OFFSET 0` keeps it so): where statistics say that there are few, all would be read instead.
 # Of a breaker that is half open the others are put off for some seconds at a time. A hold that was made longer lately is met by what
 # waits for it once that wakes, and is put off anew.
 WAITING = Statement(
@@ -36,7 +37,7 @@ holds AS MATERIALIZED (
     SELECT COALESCE(w.wake_at BETWEEN c.hold_until AND c.hold_until + interval '{_SECONDS} seconds', false) AS channel,
            COALESCE(w.wake_at BETWEEN p.hold_until AND p.hold_until + interval '{_SECONDS} seconds', false)
            OR COALESCE(p.breaker_opened_at IS NOT NULL AND (p.hold_until > (SELECT now FROM t)) IS NOT TRUE, false) AS destination
-    FROM waking w JOIN {{s}}.reminders r ON r.id = w.id
+    FROM waking w CROSS JOIN LATERAL (SELECT x.* FROM {{s}}.reminders x WHERE x.id = w.id OFFSET 0) r
     LEFT JOIN {{s}}.destinations p ON p.id = r.destination_id
     LEFT JOIN {{s}}.channel_holds c ON c.tenant_id = r.tenant_id AND c.channel = r.channel
     WHERE r.due_at <= (SELECT now FROM t)
