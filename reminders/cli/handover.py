@@ -63,7 +63,11 @@ def handover(
     if as_json:
         print_json({"dispatcher": name, **moved.fields(), "woken": moved.woken, "running": running})
         return
-    print(for_people(f"{name} has {counted(len(moved.tenants), 'tenant')}, {len(moved.changed):,} of them from now on"))
+    print(
+        for_people(
+            f"handed to {name}: {counted(len(moved.tenants), 'tenant')}, {len(moved.changed):,} of them from now on"
+        )
+    )
     if moved.woken:
         print(f"{moved.woken:,} that were on their way elsewhere are due at once")
     tell_open_claims(moved)

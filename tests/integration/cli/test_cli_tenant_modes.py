@@ -93,7 +93,7 @@ def test_handover_gives_tenants_away_and_says_what_is_open(run, stage):
     stage.publish()
     said = run("handover", "acme", "--to", "green", *WHY)
     assert said.stdout.splitlines()[:2] == [
-        "green has 1 tenant, 1 of them from now on",
+        "handed to green: 1 tenant, 1 of them from now on",
         "1 that were on their way elsewhere are due at once",
     ]
     assert said.stdout.splitlines()[2].startswith("1 open claim, the last until ")
