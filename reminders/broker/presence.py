@@ -83,8 +83,9 @@ def announce(
             for name, count in (counted or {}).items():
                 pipe.hincrby(COUNTED_KEY, name, count)
             pipe.set(progress_key(presence), f"{progress_age:.1f}", ex=int(60 * SILENT_AFTER))
-            # An id is given again, in a container to the very next process.
-            began = LEAVING if leaving else f"{now:.3f}"
+            # An id is given again, in a container to the very next process. To the microsecond: rounded up, one would have begun
+            # after another that spoke later.
+            began = LEAVING if leaving else repr(now)
             pipe.set(since_key(presence), began, ex=_REMEMBERED, nx=not leaving and instead_of is not None)
             pipe.expire(since_key(presence), _REMEMBERED)
             pipe.execute()

@@ -113,6 +113,14 @@ def test_one_replaces_one_and_who_was_there_before_replaces_nobody(link, server)
     assert silent(link) == (1, 100)
 
 
+def test_it_begins_at_the_very_instant_at_which_it_first_speaks(link, server):
+    for other in range(80, 90):
+        each = Presence(f"deliver1.{other}@there", other, ("deliver",), 4)
+        announce(link, each)
+        began = float(server.client.get(since_key(each)))
+        assert began == max(seen for _, seen in server.client.zrange(KEY, 0, -1, withscores=True))
+
+
 def test_an_id_that_is_given_again_begins_anew(link, server):
     announce(link, HERE, leaving=True)
     announce(link, HERE)
