@@ -24,7 +24,7 @@ test: install
 	$(BIN)/python -m pytest -m "not long" --numprocesses 4 --dist loadfile --no-loadscope-reorder
 
 test-full: install
-	$(BIN)/python -m pytest --numprocesses 4 --dist loadfile --no-loadscope-reorder
+	$(BIN)/python -m pytest --hypothesis-profile fresh --numprocesses 4 --dist loadfile --no-loadscope-reorder
 
 # The recorded run: some 25 minutes. Writes its report, logs and notes below build/chaos.
 chaos: install

@@ -31,8 +31,10 @@ ACCEPTED = "postgres_fsync,postgres_full_page_writes"
 """What processes must know of the run's Postgres to start on it; see `services`."""
 
 # How long an example takes is a matter of how busy the machine is: by default 200 ms are a fault, or a second for making ten.
-hypothesis_settings.register_profile("untimed", deadline=None)
-hypothesis_settings.load_profile("untimed")
+hypothesis_settings.register_profile("fresh", deadline=None)
+# What `make test` tells of one commit today it tells tomorrow; `make test-full` draws fresh examples.
+hypothesis_settings.register_profile("same", deadline=None, derandomize=True)
+hypothesis_settings.load_profile("same")
 
 
 def pytest_configure() -> None:
