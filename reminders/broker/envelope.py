@@ -64,8 +64,8 @@ def _envelope_fault(message: Any) -> str | None:
     if not isinstance(message, dict):
         return "is no object"
     properties = message.get("properties")
-    if not isinstance(properties, dict) or not isinstance(properties.get("delivery_tag"), str):
-        return "has no delivery tag"
+    if not isinstance(properties, dict) or not isinstance(tag := properties.get("delivery_tag"), str) or not tag:
+        return "has no delivery tag"  # an empty one stands for none where messages are taken
     delivery = properties.get("delivery_info")
     if not isinstance(delivery, dict):
         return "has no delivery information"

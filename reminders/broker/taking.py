@@ -18,7 +18,7 @@ TAKE = """
 local function note(raw)
   local properties = cjson.decode(raw).properties
   local tag, way = properties.delivery_tag, properties.delivery_info
-  if type(tag) ~= 'string' then error('no tag') end
+  if type(tag) ~= 'string' or tag == '' then error('no tag') end
   local noted = '[' .. raw .. ',' .. cjson.encode(way.exchange) .. ',' .. cjson.encode(way.routing_key) .. ']'
   redis.call('ZADD', KEYS[1], ARGV[2], tag)
   redis.call('HSET', KEYS[2], tag, noted)

@@ -98,6 +98,8 @@ def test_headers_that_celery_reads_are_what_it_takes_them_for(name, value, fault
 @pytest.mark.parametrize(
     ("properties", "fault"),
     [
+        ({"delivery_tag": None}, "has no delivery tag"),
+        ({"delivery_tag": ""}, "has no delivery tag"),
         ({"priority": "high"}, "has malformed properties"),
         ({"reply_to": 5}, "has malformed properties"),
         ({"delivery_info": {"exchange": "x", "routing_key": "deliver"}}, "has a route that is none of ours"),

@@ -4,7 +4,7 @@ import copy
 import json
 import random
 from base64 import b64encode
-from uuid import uuid4
+from uuid import UUID, uuid4
 
 import psutil
 import pytest
@@ -76,9 +76,13 @@ def damage(chance, raw):
     return bytes(raw)
 
 
-def template(queue, task):
+def template(chance, queue, task):
     """A good message as kombu would put it on `queue`, except that its body is still a list."""
-    made = AMQP(Celery(set_as_current=False)).as_task_v2(str(uuid4()), task, ("id", "key"), ignore_result=True)
+    task_id, tag = (str(UUID(int=chance.getrandbits(128), version=4)) for _ in range(2))
+    # Of no process and no host: a name of another length would make other messages of the same chance.
+    made = AMQP(Celery(set_as_current=False)).as_task_v2(
+        task_id, task, ("id", "key"), ignore_result=True, origin="gen12345@host"
+    )
     return {
         "body": list(made.body),
         "content-encoding": "utf-8",
@@ -87,7 +91,7 @@ def template(queue, task):
         "properties": {
             **made.properties,
             "delivery_info": {"exchange": "", "routing_key": queue},
-            "delivery_tag": str(uuid4()),
+            "delivery_tag": tag,
             "body_encoding": "base64",
             "priority": 0,
         },
@@ -100,12 +104,12 @@ TASKS = {"scan": "reminders.scan_due", "maintenance": "reminders.make_partitions
 def nearly_right(chance, queue):
     task = TASKS.get(queue, "reminders.deliver")
     for headers in (*FATAL, *LEAKING):
-        message = template(queue, task)
+        message = template(chance, queue, task)
         yield encoded({**message, "headers": {**message["headers"], **headers}})
     for _ in range(130):
-        yield mutate(chance, template(queue, task))
+        yield mutate(chance, template(chance, queue, task))
     for _ in range(40):
-        yield damage(chance, encoded(template(queue, task)))
+        yield damage(chance, encoded(template(chance, queue, task)))
 
 
 @pytest.fixture
@@ -158,11 +162,12 @@ def test_no_nearly_right_message_ends_a_worker(server, probe, gauge, publisher):
 
 
 def test_what_the_envelope_overlooks_ends_no_worker_either(server, probe, gauge, publisher):
+    chance = random.Random(20260801)
     parent, workers = two_workers(probe, PROBE_LENIENT="1")
 
     for queue in QUEUES:
         for headers in FATAL:
-            message = template(queue, TASKS.get(queue, "reminders.deliver"))
+            message = template(chance, queue, TASKS.get(queue, "reminders.deliver"))
             message["headers"] |= {"origin": SECRET, **headers}
             server.client.lpush(f"reminders:{queue}", encoded(message))
 

@@ -23,8 +23,8 @@ def junk_from(good):
     for part in ("body", "headers", "properties", "content-type", "content-encoding"):
         for value in (None, 5, "private-text", []):
             yield json.dumps({**good, part: value}).encode()
-    for name in ("delivery_tag", "delivery_info", "body_encoding"):
-        yield json.dumps({**good, "properties": {**good["properties"], name: None}}).encode()
+    for name, value in [("delivery_tag", None), ("delivery_tag", ""), ("delivery_info", None), ("body_encoding", None)]:
+        yield json.dumps({**good, "properties": {**good["properties"], name: value}}).encode()
     for name, value in [("id", None), ("id", {}), ("task", 5), ("eta", 5), ("timelimit", [1]), ("retries", "x")]:
         yield json.dumps({**good, "headers": {**good["headers"], name: value}}).encode()
     for value in (5, "private-text", [], [1, 2, 3], [[], {}], [[], {}, None], None):

@@ -167,6 +167,7 @@ def test_queues_are_asked_in_turn(ticking, publish):
         b'{"properties": {"delivery_tag": "t", "delivery_info": {"exchange": "", "routing_key": "deliver"}}}',
         b'{"properties": {"delivery_tag": "\xff", "delivery_info": {"exchange": "", "routing_key": "deliver"}}}',
         b'{"properties": {"delivery_tag": "t", "delivery_info": {"exchange": {}, "routing_key": 5}}}',
+        b'{"properties": {"delivery_tag": "", "delivery_info": {"exchange": "", "routing_key": "deliver"}}}',
     ],
 )
 def test_junk_among_messages_is_dropped_and_leaves_no_note(ticking, publish, server, junk):
