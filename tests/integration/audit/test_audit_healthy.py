@@ -103,7 +103,7 @@ def test_never_a_violation_while_workers_scans_and_callers_are_at_it(world):
     looked_twice = Event()
 
     def work():
-        provider = ScriptedProvider(*choice.choices([DONE, AGAIN, NO, LOST], weights=(5, 3, 1, 2), k=400))
+        provider = ScriptedProvider(*choice.choices([DONE, AGAIN, NO, LOST], weights=(4, 4, 1, 3), k=400))
         number = 0
         while number < 10 or not looked_twice.is_set():
             number += 1

@@ -16,7 +16,7 @@ from reminders.ledger.noticing import look_for_news
 from reminders.ledger.status import ledger_status
 from reminders.pipeline.news import News
 
-REFUSED = Rejected("http_400", "HTTP 400: ada@example.com is unknown", 400)
+REFUSED = Rejected("http_400", "HTTP 400: anna@example.com is unknown", 400)
 SILENCE = 120.0
 
 
@@ -154,8 +154,9 @@ def test_the_kinds_of_the_code_are_those_of_the_table(world, kind):
 
 
 def test_nothing_personal_is_in_a_notice(world):
-    run(world, world.schedule(destination="ada@example.com"), ScriptedProvider(REFUSED))
-    run(world, world.schedule(destination="ada@example.com"), ScriptedProvider(GONE))
+    run(world, world.schedule(destination="anna@example.com"), ScriptedProvider(REFUSED))
+    run(world, world.schedule(destination="anna@example.com"), ScriptedProvider(GONE))
     look(world)
-    for (row,) in world.sql("SELECT to_jsonb(n)::text FROM reminders.notices n WHERE kind = 'dead_letter'"):
-        assert "ada" not in row
+    # A name of letters up to f alone may be in its id by chance.
+    ((row,),) = world.sql("SELECT to_jsonb(n)::text FROM reminders.notices n WHERE kind = 'dead_letter'")
+    assert "anna" not in row
