@@ -5,6 +5,7 @@ import os
 import signal
 import subprocess
 import sys
+from contextlib import suppress
 from time import monotonic
 from uuid import uuid4
 
@@ -61,7 +62,7 @@ class Parent:
 
     def end(self):
         for pid in [self.process.pid, *self.pids]:
-            if psutil.pid_exists(pid):
+            with suppress(ProcessLookupError):
                 os.kill(pid, signal.SIGKILL)
         self.process.wait()
 
@@ -83,7 +84,10 @@ def parent_of(tmp_path):
 
 
 def gone(pid):
-    return not psutil.pid_exists(pid) or psutil.Process(pid).status() == psutil.STATUS_ZOMBIE
+    try:
+        return psutil.Process(pid).status() == psutil.STATUS_ZOMBIE
+    except psutil.NoSuchProcess:
+        return True
 
 
 def test_a_killed_child_is_started_again_and_its_sibling_left_alone(parent_of):
