@@ -2,7 +2,7 @@
 
 python -m benchmarks.noting_receiver PORT FILE
 
-FILE gets a line for each POST: the wall clock's time, and the path.
+FILE gets a line for each POST: the wall clock's time, and the path. It prints `ready` and its port, which of 0 is any free one.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ class Noting(Fast):
 async def main(port: int, file: Path) -> None:
     with file.open("w") as notes:
         server = await asyncio.get_running_loop().create_server(lambda: Noting(notes), "127.0.0.1", port)
-        print("ready", flush=True)
+        print("ready", server.sockets[0].getsockname()[1], flush=True)
         async with server:
             while True:
                 await asyncio.sleep(FLUSH_EVERY)

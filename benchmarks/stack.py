@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import signal
-import socket
 import subprocess
 import sys
 import time
@@ -86,17 +85,14 @@ def installation(lines: Sequence[str] = ("scan", "deliver", "retry")) -> Iterato
         migrate(services.database_url, "reminders")
         database = open_database(settings)
         make_partitions(database)
-        with socket.socket() as probe:
-            probe.bind(("127.0.0.1", 0))
-            port = int(probe.getsockname()[1])
         notes = home / "notes"
         receiver = subprocess.Popen(
-            [sys.executable, "-m", "benchmarks.noting_receiver", str(port), str(notes)],
+            [sys.executable, "-m", "benchmarks.noting_receiver", "0", str(notes)],
             stdout=subprocess.PIPE,
             cwd=ROOT,
         )
         assert receiver.stdout is not None
-        receiver.stdout.readline()
+        port = int(receiver.stdout.readline().split()[1])
         with (home / "lines.log").open("w") as log:
             running_lines = {
                 name: subprocess.Popen([sys.executable, *LINES[name]], env=environ, stdout=log, stderr=log)

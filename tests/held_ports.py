@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+import random
 import socket
 import sys
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
+
+APART = range(10_000, 20_000)
+"""Systems give none of these to who asks for any port, or connects to somewhere; nor has an embedded Redis one of them."""
 
 
 @contextmanager
@@ -23,3 +27,20 @@ def held_port(wanted: int = 0) -> Iterator[int]:
         if sys.platform != "linux":
             holder.close()
         yield port
+
+
+@contextmanager
+def taken_port() -> Iterator[int]:
+    """A port that somebody listens on, on all addresses. The next one stays free, or taken, until somebody wants just that.
+
+    Linux gives the port after one that was asked for as any to whoever connects to somewhere, and keeps it from servers for
+    a minute after that.
+    """
+    while True:
+        try:
+            listening = socket.create_server(("0.0.0.0", random.choice(APART)))
+        except OSError:
+            continue
+        with closing(listening):
+            yield listening.getsockname()[1]
+        return

@@ -2,7 +2,7 @@
 
     python -m benchmarks.chaos.receiver PORT FILE SEED TROUBLE DEADLINE
 
-It answers as `manners` says, prints `ready`, and on SIGTERM closes what is open and writes the rest.
+It answers as `manners` says, prints `ready` and its port (of 0 any free one), and on SIGTERM closes what is open and writes the rest.
 """
 
 from __future__ import annotations
@@ -122,8 +122,8 @@ async def serve(port: int, notes: Notes) -> None:
             super().connection_lost(error)
             conversations.discard(self._transport)
 
-    await loop.create_server(lambda: Counted(notes), "127.0.0.1", port, backlog=1024)
-    print("ready", flush=True)
+    server = await loop.create_server(lambda: Counted(notes), "127.0.0.1", port, backlog=1024)
+    print("ready", server.sockets[0].getsockname()[1], flush=True)
     await stop.wait()
     for transport in tuple(conversations):
         assert isinstance(transport, asyncio.Transport)

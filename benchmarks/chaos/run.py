@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import os
-import socket
 import subprocess
 import sys
 import threading
@@ -121,18 +120,16 @@ def _environment(database_url: str, redis_url: str) -> dict[str, str]:
 
 @contextmanager
 def _receiver(file: Path, given: Given, settings: Settings) -> Iterator[str]:
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        port = int(probe.getsockname()[1])
-    arguments = [str(port), str(file), str(given.seed), str(given.trouble), str(settings.http_deadline)]
+    arguments = ["0", str(file), str(given.seed), str(given.trouble), str(settings.http_deadline)]
     process = subprocess.Popen(
         [sys.executable, "-m", "benchmarks.chaos.receiver", *arguments], cwd=ROOT, stdout=subprocess.PIPE
     )
     try:
         assert process.stdout is not None
-        if process.stdout.readline() != b"ready\n":
+        said = process.stdout.readline().split()
+        if said[:1] != [b"ready"]:
             raise RuntimeError("the receiver did not start")
-        yield f"http://127.0.0.1:{port}"
+        yield f"http://127.0.0.1:{int(said[1])}"
     finally:
         process.terminate()
         process.wait(30)

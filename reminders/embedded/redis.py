@@ -18,6 +18,10 @@ from reminders.embedded.server import Answer, Server
 _HOST = "127.0.0.1"
 _ANSWER_WITHIN = 2.0
 _PORT_TRIES = 5
+_PORTS = range(20_000, 30_000)
+"""Systems give none of these to who asks for any port, or connects to somewhere: so it is still free when a server that died is
+started again, however late, and its clients find it there."""
+_PORTS_LOOKED_AT = 20
 _OPTIONS = {
     "bind": _HOST,
     "daemonize": "no",
@@ -93,11 +97,13 @@ class Redis(Server):
 
     def start(self) -> None:
         program = redis_server()
-        record = self._record() or _Record(0, secrets.token_hex(24))
+        record = self._record()
+        former = 0 if record is None else record.port
+        password = secrets.token_hex(24) if record is None else record.password
         for _ in range(_PORT_TRIES):
             # The old port if possible: clients of a server that died find the new one there. A free one may be taken by
             # somebody else before the server has it; then another is tried.
-            self._write_configuration(_Record(_free_port(record.port) or _free_port(0), record.password))
+            self._write_configuration(_Record(_port(former), password))
             log_start = self.launch([str(program), "./redis.conf"])
             if self.wait() is Answer.READY:
                 return
@@ -124,6 +130,12 @@ class Redis(Server):
             if account := owner_of(folder):
                 os.fchown(file.fileno(), account.uid, account.gid)
         growing.replace(folder / "redis.conf")
+
+
+def _port(former: int) -> int:
+    """The port that a server had before, if it is free; else, and for 0, a free one that stays free, if one of some is."""
+    chosen = secrets.SystemRandom().sample(_PORTS, _PORTS_LOOKED_AT)
+    return next(filter(None, map(_free_port, [former, *chosen] if former else chosen)), 0) or _free_port(0)
 
 
 def _free_port(wanted: int) -> int:

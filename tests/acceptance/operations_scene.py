@@ -24,6 +24,8 @@ ENVIRON = {
 }  # fmt: skip
 """A call that hangs, and a breaker that is open, stay so while the commands run."""
 HANGING, FAILING, PAUSED, OF_GREEN, CAPPED = 4, 12, 20, 6, 30
+SLOWLY = "0.002"
+"""A turn in 500 seconds: none comes while commands are asked, or one that has just been leased would be late by another reason."""
 EXPECTED = {"calling", "breaker", "paused", "no_dispatcher", "cap"}
 ADA = ("--actor", "ada")
 
@@ -96,7 +98,7 @@ def _plant(stack: Stack, receiver: Receiver, shell: ForkingShell) -> Scene:
     told("pause", "--tenant", "west", "--reason", "their receiver is moving")
     told("handover", "south", "--to", "green", "--reason", "release 2")
     told(
-        "rate", "set", "--tenant", "bulk", "--per-second", "0.05", "--burst", "1", "--reason", "their receiver's limit"
+        "rate", "set", "--tenant", "bulk", "--per-second", SLOWLY, "--burst", "1", "--reason", "their receiver's limit"
     )
 
     def schedule(tenant: str, count: int, name: str = "order") -> list[UUID]:
@@ -148,7 +150,7 @@ def answers(scene: Scene) -> dict[str, str]:
     ask("show-hanging", "show", str(scene.hanging))
     ask("late-users", "late", "--users", "--tenant", "west", "--limit", "3")
     ask("status", "status")
-    ask("slo", "status", "--slo", "--tenant", "shop", "--days", "1")
+    ask("slo", "status", "--slo", "--tenant", "shop", "--days", "7")
     ask("show", "show", str(scene.retried))
     ask("twice", "twice", "--since", "1h")
     ask("twice-one", "twice", str(scene.lost))

@@ -142,7 +142,7 @@ def test_nothing_stays_of_an_interrupted_drill(number: signal.Signals, shell: di
     if number == signal.SIGKILL:
         # Its processes end by themselves; its servers with the next drill's beginning.
         wait_until(
-            lambda: not [p for p in of_folder(home.parent) if "celery" in " ".join(p.cmdline())],
+            lambda: not [process for process in of_folder(home.parent) if "celery" in command_of(process)],
             60,
             "its processes end",
         )
@@ -161,6 +161,14 @@ def of_folder(folder: Path) -> list[psutil.Process]:
         except psutil.Error:
             continue
     return found
+
+
+def command_of(process: psutil.Process) -> str:
+    """Its command line; empty for one that has ended since it was found."""
+    try:
+        return " ".join(process.cmdline())
+    except psutil.Error:
+        return ""
 
 
 def served(stack: DrillStack) -> set[str]:

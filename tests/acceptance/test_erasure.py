@@ -73,14 +73,15 @@ def file_of(tenant: str, destination: str, due: datetime, references: tuple[str,
 
 
 def reconciled(stack: Stack, destination: str, folder: Path) -> None:
-    """The shop's example, of which one order is hers and leads to a reminder in the morning."""
+    """The shop's example, of which one order is hers and leads to a reminder in the morning, a day from now at the earliest."""
     made = (ROOT / "examples" / "shop" / "orders.sql").read_text()
     stack.execute(made)
     stack.execute(
         f"UPDATE shop.orders SET customer = '{USER}', webhook = '{destination}' WHERE reference = 'order-1006'"
     )
     config = folder / "reconcile.toml"
-    config.write_text((ROOT / "examples" / "shop" / "reconcile.toml").read_text())
+    example = (ROOT / "examples" / "shop" / "reconcile.toml").read_text()
+    config.write_text(example.replace('at = "09:00"', 'due = "1d"\nat = "09:00"'))
     stack.cli("reconcile", str(ROOT / "examples" / "shop" / "payouts.csv"), "--config", str(config))
 
 

@@ -8,13 +8,13 @@ import signal
 import socket
 import subprocess
 from collections.abc import Callable, Iterator
-from contextlib import closing
 from pathlib import Path
 
 import psutil
 import pytest
 
 from acceptance.harness import BIN, unset, wait_until
+from held_ports import taken_port
 
 COMMAND = f"{BIN}/reminders"
 
@@ -49,8 +49,7 @@ def mentioning(text: str) -> list[psutil.Process]:
 
 @pytest.mark.timeout(240)
 def test_up_brings_its_redis_back_and_finds_flower_a_port(start, home: Path) -> None:
-    with closing(socket.create_server(("0.0.0.0", 0))) as taken:
-        port = taken.getsockname()[1]
+    with taken_port() as port:
         start("up", PORT=str(port))
         log = home.parent / "up.log"
         found = wait_until(lambda: re.search(r"Flower: http://127.0.0.1:(\d+) ", log.read_text()), 60, "up is up")

@@ -6,7 +6,6 @@ import http.client
 import json
 import subprocess
 import sys
-from contextlib import ExitStack
 from itertools import pairwise
 from pathlib import Path
 
@@ -14,7 +13,6 @@ import pytest
 
 from benchmarks.chaos.calls import EACH, ONCE, Call, read
 from benchmarks.chaos.manners import PATIENCE, manner
-from held_ports import held_port
 
 ROOT = Path(__file__).resolve().parents[2]
 DEADLINE = 10.0
@@ -23,15 +21,16 @@ DEADLINE = 10.0
 class Receiver:
     """One process of it."""
 
-    def __init__(self, port: int, file: Path, trouble: float) -> None:
-        self.port = port
+    def __init__(self, file: Path, trouble: float) -> None:
         self.file = file
         self._process = subprocess.Popen(
-            [sys.executable, "-m", "benchmarks.chaos.receiver", str(self.port), str(file), "1", str(trouble), str(DEADLINE)],
+            [sys.executable, "-m", "benchmarks.chaos.receiver", "0", str(file), "1", str(trouble), str(DEADLINE)],
             cwd=ROOT,
             stdout=subprocess.PIPE,
         )  # fmt: skip
-        assert self._process.stdout.readline() == b"ready\n"
+        ready, port = self._process.stdout.readline().split()
+        assert ready == b"ready"
+        self.port = int(port)
 
     def send(self, key: str, place: str, attempt: int = 1) -> http.client.HTTPConnection:
         connection = http.client.HTTPConnection("127.0.0.1", self.port, timeout=20)
@@ -60,16 +59,14 @@ class Receiver:
 def start(tmp_path):
     started = []
 
-    with ExitStack() as ports:
+    def run(trouble: float) -> Receiver:
+        started.append(Receiver(tmp_path / "calls.jsonl", trouble))
+        return started[-1]
 
-        def run(trouble: float) -> Receiver:
-            started.append(Receiver(ports.enter_context(held_port()), tmp_path / "calls.jsonl", trouble))
-            return started[-1]
-
-        yield run
-        for receiver in started:
-            receiver._process.kill()
-            receiver._process.wait()
+    yield run
+    for receiver in started:
+        receiver._process.kill()
+        receiver._process.wait()
 
 
 def key_with(name: str, *, effect: bool) -> str:

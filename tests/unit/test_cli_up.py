@@ -5,7 +5,7 @@ from contextlib import closing
 
 import pytest
 
-from held_ports import held_port
+from held_ports import held_port, taken_port
 from reminders.cli.up import _flower_child, _flower_port
 from reminders.domain.errors import SettingsError
 from reminders.flower_port import PORTS
@@ -15,8 +15,8 @@ from reminders.settings import Secret, Settings
 @pytest.fixture
 def taken():
     """A port that somebody listens on, on all addresses."""
-    with closing(socket.create_server(("0.0.0.0", 0))) as listening:
-        yield listening.getsockname()[1]
+    with taken_port() as port:
+        yield port
 
 
 def test_a_free_port_is_taken_as_it_is():

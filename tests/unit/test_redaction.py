@@ -69,6 +69,10 @@ def test_any_text_becomes_storable(text):
     "text", ["1 " * 50_000 + "a", "1" * 100_000 + "a", "a@" * 50_000, "((((" * 30_000, "%40" * 40_000]
 )
 def test_hostile_text_costs_little(text):
-    started = time.process_time()
-    redact(text)
-    assert time.process_time() - started < 0.3
+    costs = []
+    for _ in range(3):
+        started = time.process_time()
+        redact(text)
+        costs.append(time.process_time() - started)
+    # The least of three: collecting all garbage of a long run takes as long by itself, and may fall into one of them.
+    assert min(costs) < 0.3

@@ -134,10 +134,12 @@ def send(
         )
     for each in left(database, TENANT, USER, LEFT_BEHIND):
         forget_if_ended(database, each, TENANT)
+    # Before its row is there for all to see: on a busy machine it may be called before this process gets on.
+    began = time.monotonic()
     reminder = _schedule(settings, database, receiver.url + SCRIPT)
     passage = Passage(str(reminder.id), reminder.delivery_key, on_stage=on_stage)
     try:
-        seen = _follow(database, reminder, passage, receiver, within)
+        seen = _follow(database, reminder, passage, receiver, began=began, within=within)
         passage.calls, passage.effects = receiver.calls(), receiver.effects(reminder.delivery_key)
         if passage.stalled_at is not None or passage.effects != 1:
             passage.why = why_stalled(
@@ -169,9 +171,14 @@ def _schedule(settings: Settings, database: Database, url: str) -> ScheduledRemi
 
 
 def _follow(
-    database: Database, reminder: ScheduledReminder, passage: Passage, receiver: Receiving, within: float
+    database: Database,
+    reminder: ScheduledReminder,
+    passage: Passage,
+    receiver: Receiving,
+    *,
+    began: float,
+    within: float,
 ) -> Followed:
-    began = time.monotonic()
     pace = Event()
     seen = Followed("pending", 0, None, [])
     passage.pass_("scheduled", 0.0)

@@ -10,7 +10,7 @@ import psutil
 import pytest
 from flower.urls import handlers
 
-from held_ports import held_port
+from held_ports import held_port, taken_port
 from reminders.flower_port import PORTS
 
 from .conftest import eventually
@@ -45,8 +45,8 @@ def patterns():
 @pytest.fixture
 def taken():
     """A port of this machine that somebody listens on."""
-    with socket.create_server(("127.0.0.1", 0)) as listening:
-        yield listening.getsockname()[1]
+    with taken_port() as port:
+        yield port
 
 
 def test_a_port_that_is_taken_when_flower_starts_is_said_in_one_line(probe, taken):
