@@ -8,7 +8,7 @@ import pytest
 
 import reminders
 from integration.ledger.test_ledger_erasure import ADDRESS, NO, dead, erased, hers, left
-from integration.ledger.world import ScriptedProvider
+from integration.ledger.world import PATIENCE, ScriptedProvider
 from reminders.domain.outcomes import Rejected, Retry
 from reminders.ledger.destinations import set_deduplicates
 from reminders.ledger.pausing import pause
@@ -21,7 +21,7 @@ def purged(world, days=100):
     """Everything is `days` days old, and the nightly purge has come twice."""
     later = datetime.now(UTC) + timedelta(days=days)
     for _ in range(2):
-        purge(world.database, 90 * 86400.0, now=later, patience=0.0)
+        purge(world.database, 90 * 86400.0, now=later, patience=PATIENCE)
         purge_others(world.database, reminders=90 * 86400.0, evidence=1096 * 86400.0, now=later)
 
 

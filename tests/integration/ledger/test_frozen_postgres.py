@@ -11,6 +11,7 @@ from contextlib import contextmanager, suppress
 import psycopg2
 import pytest
 
+from integration.ledger.world import until
 from promql import samples
 from reminders.cli import status
 from reminders.cli.session import Session
@@ -131,7 +132,7 @@ def test_so_does_a_status_that_is_watched(frozen, settings, broker, monkeypatch,
     assert "with workers" in told
 
 
-def test_what_is_in_time_is_not_cut_off(frozen):
+def test_what_is_in_time_is_not_cut_off(frozen, world):
     _, database = frozen
     with database.answering_within(30.0), database.transaction() as connection:
         connection.cursor().execute("SELECT 1")
@@ -139,3 +140,5 @@ def test_what_is_in_time_is_not_cut_off(frozen):
     slow = "SET LOCAL client_connection_check_interval = '100ms'; SELECT pg_sleep(60)"
     with pytest.raises(psycopg2.OperationalError), database.answering_within(0.2), database.transaction() as connection:
         connection.cursor().execute(slow)
+    asleep = "SELECT 1 FROM pg_stat_activity WHERE wait_event = 'PgSleep' AND datname = current_database()"
+    until(lambda: not world.sql(asleep), "no transaction is left open for the next test to meet")

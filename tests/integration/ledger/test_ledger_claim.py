@@ -285,7 +285,7 @@ def test_a_connection_that_was_cut_is_replaced(world):
     own = Database(world.database.url.render_as_string(hide_password=False), schema="reminders", pool_size=3)
     claims = PostgresClaims(own, worker="w", formats={"log": 1})
     assert claims.refusal(uuid7(), "key") == "gone"
-    query = "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE application_name = 'reminders' AND pid <> pg_backend_pid() AND state = 'idle'"
+    query = "SELECT pg_terminate_backend(pid, 15000) FROM pg_stat_activity WHERE application_name = 'reminders' AND pid <> pg_backend_pid() AND state = 'idle'"
     world.sql(query)
     with pytest.raises(psycopg2.OperationalError):
         claims.claim(made.id, made.delivery_key, uuid7(), CLAIM)

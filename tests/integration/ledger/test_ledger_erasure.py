@@ -11,7 +11,7 @@ import pytest
 import reminders
 from integration.ledger.operators import why
 from integration.ledger.series_stage import NOON
-from integration.ledger.world import ScriptedProvider
+from integration.ledger.world import PATIENCE, ScriptedProvider
 from reminders.domain.errors import Refused
 from reminders.domain.outcomes import Delivered, Rejected, Unknown
 from reminders.domain.suppressions import read_scope
@@ -104,7 +104,7 @@ def test_after_the_purge_too(world):
     made = world.committed(reminders.schedule, **wanted)
     erased(world)
     for days in (2, 3):
-        purge(world.database, 86400.0, now=datetime.now(UTC) + timedelta(days=days), patience=0.0)
+        purge(world.database, 86400.0, now=datetime.now(UTC) + timedelta(days=days), patience=PATIENCE)
     assert world.sql("SELECT count(*) FROM reminders.reminders") == [(0,)]
     again = world.committed(reminders.schedule, **{**wanted, "data": {"other": 1}})
     assert (again.id, again.status, again.created) == (made.id, "cancelled", False)
@@ -113,7 +113,7 @@ def test_after_the_purge_too(world):
 
 def test_a_mark_of_the_purge_goes_on_as_if_nothing_had_happened(world):
     delivered(world)
-    late = {"now": datetime.now(UTC) + timedelta(days=2), "patience": 0.0}
+    late = {"now": datetime.now(UTC) + timedelta(days=2), "patience": PATIENCE}
     assert purge(world.database, 86400.0, **late).marked == 1
     assert erased(world).touched["keys_seen"] == 1
     assert purge(world.database, 86400.0, **late).purged == 1
