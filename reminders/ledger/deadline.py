@@ -6,7 +6,7 @@ import os
 import socket
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
-from threading import Event, Thread
+from threading import Event, Lock, Thread
 from weakref import WeakSet
 
 import psycopg2
@@ -20,10 +20,12 @@ class Deadline:
 
     def __init__(self) -> None:
         self._connections: WeakSet[DriverConnection] = WeakSet()
+        self._changing = Lock()
         self.passed = Event()
 
     def add(self, driver: DriverConnection, _record: object = None) -> None:
-        self._connections.add(driver)
+        with self._changing:
+            self._connections.add(driver)
 
     @contextmanager
     def within(self, seconds: float) -> Iterator[None]:
@@ -48,7 +50,9 @@ class Deadline:
             self.passed.clear()
 
     def _cut_off(self) -> None:
-        for driver in list(self._connections):
+        with self._changing:
+            open_ones = list(self._connections)
+        for driver in open_ones:
             # The socket alone: libpq's own functions belong to the thread that waits.
             with suppress(psycopg2.InterfaceError, OSError), socket.socket(fileno=os.dup(driver.fileno())) as ours:
                 ours.shutdown(socket.SHUT_RDWR)

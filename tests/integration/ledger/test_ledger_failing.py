@@ -115,8 +115,9 @@ def test_one_success_in_between_is_enough(world):
 def test_what_is_no_failure_of_the_destination_does_not_count(world, outcome):
     fail(world, 0, outcome)
     assert since(world) is None
-    fail(world, 0, REFUSED)
+    fail(world, 60, REFUSED)  # when it is held no more
     began = since(world)
+    assert began is not None
     fail(world, 6 * DAY, outcome)
     assert (since(world), find(world.database, *HOME).disabled_at) == (began, None)
 
