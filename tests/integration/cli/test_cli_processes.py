@@ -101,10 +101,10 @@ def test_an_unknown_setting_is_mentioned_and_a_bad_one_refused(process, stage):
 
 
 @pytest.fixture
-def laptop(tmp_path):
+def laptop(home):
     """An environment without addresses, and a home of its own."""
     unset = dict.fromkeys(("DATABASE_URL", "REDIS_URL", "REMINDERS_WEBHOOK_SECRET", "REMINDERS_ALLOW_PRIVATE"))
-    return {**unset, "REMINDERS_HOME": str(tmp_path / "home")}
+    return {**unset, "REMINDERS_HOME": str(home)}
 
 
 def servers_of(home):
@@ -117,8 +117,7 @@ def said(ended):
     return [line for line in ended.stderr.splitlines() if not line.startswith("waiting: ")]
 
 
-def test_a_laptop_needs_no_settings(process, laptop, tmp_path):
-    home = tmp_path / "home"
+def test_a_laptop_needs_no_settings(process, laptop, home):
     made = process(*SCHEDULE, "--to", "http://127.0.0.1:9/hook", "--json", environ=laptop)
     assert made.returncode == 0, made.stderr
     first, second = said(made)
@@ -134,8 +133,7 @@ def test_a_laptop_needs_no_settings(process, laptop, tmp_path):
     assert servers_of(home) == []
 
 
-def test_sigterm_stops_servers_that_were_started_for_the_command(start, laptop, tmp_path):
-    home = tmp_path / "home"
+def test_sigterm_stops_servers_that_were_started_for_the_command(start, laptop, home):
     # It does not end by itself.
     command = ["status", "--watch", "1", "--json"]
     with start(*command, environ=laptop, stderr=subprocess.DEVNULL) as running:
