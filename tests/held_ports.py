@@ -13,8 +13,8 @@ APART = range(10_000, 20_000)
 
 
 @contextmanager
-def held_port(wanted: int = 0) -> Iterator[int]:
-    """A port of this machine, or the `wanted` one, that nobody else is given by chance as long as the block lasts.
+def held_port() -> Iterator[int]:
+    """A port of this machine that nobody else is given by chance as long as the block lasts.
 
     It is bound, and nobody listens: who connects is refused. Linux lets a server that sets SO_REUSEADDR, as they all do,
     listen there all the same, and gives the port to no other that asks for any port or connects to somewhere. Other
@@ -22,7 +22,7 @@ def held_port(wanted: int = 0) -> Iterator[int]:
     """
     with socket.socket() as holder:
         holder.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-        holder.bind(("127.0.0.1", wanted))
+        holder.bind(("127.0.0.1", 0))
         port: int = holder.getsockname()[1]
         if sys.platform != "linux":
             holder.close()

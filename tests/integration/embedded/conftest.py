@@ -1,6 +1,5 @@
 """Homes that are cleaned up, and users of them that are processes of their own."""
 
-import contextlib
 import json
 import os
 import shutil
@@ -9,14 +8,12 @@ import subprocess
 import sys
 import threading
 import time
-from urllib.parse import urlsplit
 
 import psutil
 import psycopg2
 import pytest
 import redis
 
-from held_ports import held_port
 from reminders.embedded import attach, running
 
 USER = """
@@ -183,22 +180,3 @@ class Probe:
 @pytest.fixture
 def probe():
     return Probe()
-
-
-@pytest.fixture
-def keep_port():
-    """Keeps the port of a Redis that was killed for the one that comes after it: it was any port, and would be given to anybody."""
-    with contextlib.ExitStack() as held:
-
-        def keep(url):
-            end = time.monotonic() + 1
-            while time.monotonic() < end:
-                try:
-                    held.enter_context(held_port(urlsplit(url).port))
-                except OSError:
-                    # The last thread of the dead one has it for a moment more, or the next one has it already.
-                    threading.Event().wait(0.001)
-                else:
-                    return
-
-        yield keep

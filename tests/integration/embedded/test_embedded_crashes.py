@@ -12,7 +12,7 @@ from reminders.embedded import attach, running
 
 
 @pytest.fixture
-def crashed(used_home, user, probe, keep_port):
+def crashed(used_home, user, probe):
     """Call it to kill the only user and the given servers, after a row was committed and a key set."""
 
     def crash(*, postgres, redis):
@@ -27,8 +27,6 @@ def crashed(used_home, user, probe, keep_port):
         for pid, killed in zip(pids, (postgres, redis), strict=True):
             if killed:
                 probe.kill(pid)
-        if redis:
-            keep_port(urls[1])
         return urls, pids
 
     return crash
@@ -60,12 +58,11 @@ def test_killed_servers_are_replaced_where_their_clients_look_for_them(used_home
         assert [new != old for new, old in zip(now, pids, strict=True)] == [postgres, redis]
 
 
-def test_a_server_killed_under_a_living_user_is_replaced_for_both(used_home, user, probe, keep_port):
+def test_a_server_killed_under_a_living_user_is_replaced_for_both(used_home, user, probe):
     with running(used_home) as services:
         urls = (services.database_url, services.redis_url)
         for pid in probe.pids(urls):
             probe.kill(pid)
-        keep_port(urls[1])
         assert user(used_home).urls() == urls
         assert probe.sql(urls[0], "SELECT 1") == [(1,)]
 
